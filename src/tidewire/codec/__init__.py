@@ -1,0 +1,28 @@
+"""Events to bytes and back: one module per protocol, the same names in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import cast
+
+from tidewire.codec.base import Codec, Decoder, Encoder, Field, Resources
+from tidewire.codec.options import Options
+from tidewire.errors import UnknownProtocol
+
+__all__ = ["PROTOCOLS", "Codec", "Decoder", "Encoder", "Field", "Options", "Resources", "protocol"]
+
+PROTOCOLS: Mapping[str, str] = {
+    "open-protocol": "tidewire.codec.open_protocol",
+    "canal-json": "tidewire.codec.canal_json",
+}
+"""TiCDC's name of each protocol, and the module that speaks it; loaded when first asked for."""
+
+
+def protocol(name: str) -> Codec:
+    """The codec of that name."""
+    try:
+        module = PROTOCOLS[name]
+    except KeyError:
+        raise UnknownProtocol(name, known=PROTOCOLS) from None
+    return cast("Codec", import_module(module))

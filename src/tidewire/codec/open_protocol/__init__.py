@@ -1,0 +1,32 @@
+"""TiCDC Open Protocol: length-prefixed JSON, many events to a message.
+
+::
+
+    key   = version (8 bytes, 1) { length (8 bytes) event key }
+    value = { length (8 bytes) event value }
+
+An event key says when, where and what kind; an event value holds the columns, each with its type and flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tidewire.codec.open_protocol.decoder import Decoder
+from tidewire.codec.open_protocol.encoder import Encoder
+from tidewire.codec.open_protocol.inspector import inspect
+from tidewire.codec.options import Options
+from tidewire.model import Event, Message
+
+__all__ = ["Decoder", "Encoder", "decode", "encode", "inspect"]
+
+
+def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
+    """The messages these events make."""
+    return Encoder(Options(**options)).encode(events)
+
+
+def decode(message: Message, **options: Any) -> Iterator[Event]:
+    """The events in one message."""
+    return Decoder(Options(**options)).decode(message)

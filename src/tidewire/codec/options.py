@@ -1,0 +1,177 @@
+"""Codec options, under TiCDC's own names.
+
+One list for all protocols, as in TiCDC: the same word means the same thing everywhere, and a protocol leaves aside
+what does not concern it. In Python the names have underscores: ``enable-tidb-extension`` is ``enable_tidb_extension``.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from tidewire.errors import OptionError
+
+
+class Compression(StrEnum):
+    """``large-message-handle-compression``: how every value is packed."""
+
+    NONE = "none"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+
+
+class LargeMessage(StrEnum):
+    """``large-message-handle-option``: what happens to a row above the size limit."""
+
+    NONE = "none"
+    HANDLE_KEY_ONLY = "handle-key-only"
+    CLAIM_CHECK = "claim-check"
+
+
+class EncodingFormat(StrEnum):
+    """``encoding-format``: Simple's two encodings."""
+
+    JSON = "json"
+    AVRO = "avro"
+
+
+class DecimalMode(StrEnum):
+    """``avro-decimal-handling-mode``."""
+
+    PRECISE = "precise"
+    STRING = "string"
+
+
+class UnsignedBigintMode(StrEnum):
+    """``avro-bigint-unsigned-handling-mode``."""
+
+    LONG = "long"
+    STRING = "string"
+
+
+class IntegrityCheck(StrEnum):
+    """``integrity-check-level``: are row checksums sent and verified?"""
+
+    NONE = "none"
+    CORRECTNESS = "correctness"
+
+
+class CorruptionHandling(StrEnum):
+    """``corruption-handle-level``: is a row whose checksum is wrong refused, or passed on and marked?"""
+
+    WARN = "warn"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a codec can be told."""
+
+    max_message_bytes: int = 10 * 1024 * 1024
+    """The largest message, and the largest batch unless ``max_batched_bytes`` says otherwise."""
+    max_batched_bytes: int | None = None
+    """The size above which no further event joins a message; newer servers tell it apart from the former."""
+    max_batch_size: int = 16
+    enable_tidb_extension: bool = False
+    output_old_value: bool = True
+    only_output_updated_columns: bool = False
+    delete_only_output_handle_key_columns: bool = False
+    content_compatible: bool = False
+    output_row_key: bool = False
+    large_message_handle_option: LargeMessage = LargeMessage.NONE
+    large_message_handle_compression: Compression = Compression.NONE
+    claim_check_storage_uri: str = ""
+    claim_check_raw_value: bool = False
+    encoding_format: EncodingFormat = EncodingFormat.JSON
+    avro_decimal_handling_mode: DecimalMode = DecimalMode.PRECISE
+    avro_bigint_unsigned_handling_mode: UnsignedBigintMode = UnsignedBigintMode.LONG
+    avro_enable_watermark: bool = False
+    avro_include_before_value: bool = False
+    schema_registry: str = ""
+    namespace: str = "default"
+    """The changefeed's namespace (keyspace): the first part of an Avro record's namespace."""
+    topic: str = ""
+    """Where the messages go; Avro names its subjects after it."""
+    integrity_check_level: IntegrityCheck = IntegrityCheck.NONE
+    corruption_handle_level: CorruptionHandling = CorruptionHandling.WARN
+    time_zone: str = "UTC"
+    """The TiCDC server's zone, in which TIMESTAMP values are."""
+    force_replicate: bool = False
+    output_raw_change_event: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, Any]) -> Options:
+        """Options from TiCDC's names and from text values, as a URI or a file has them."""
+        known = {}
+        for name, value in options.items():
+            field = _FIELDS.get(_ALIASES.get(name, name))
+            if field is None:
+                raise OptionError(name, "unknown; known are " + ", ".join(sorted(_FIELDS)))
+            attribute, parse = field
+            try:
+                known[attribute] = parse(value)
+            except ValueError as error:
+                raise OptionError(name, str(error)) from None
+        return cls(**known)
+
+    def __post_init__(self) -> None:
+        for name in ("max_message_bytes", "max_batched_bytes", "max_batch_size"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise OptionError(name.replace("_", "-"), f"must be greater than 0, not {value}")
+
+    @property
+    def batch_limit(self) -> int:
+        """The size above which no further event joins a message."""
+        return self.max_message_bytes if self.max_batched_bytes is None else self.max_batched_bytes
+
+    @property
+    def only_updated(self) -> bool:
+        """Are old values of unchanged columns left out? ``content-compatible`` implies it."""
+        return self.only_output_updated_columns or self.content_compatible
+
+
+def _bool(value: Any) -> bool:
+    words = {"true": True, "1": True, "false": False, "0": False}
+    word = str(value).lower()
+    if word not in words:
+        raise ValueError(f"must be true or false, not {value!r}")
+    return words[word]
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"must be a whole number, not {value!r}")
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, not {value!r}")
+    return value
+
+
+def _choice(kind: type[StrEnum]) -> Callable[[Any], StrEnum]:
+    def parse(value: Any) -> StrEnum:
+        try:
+            return kind(value)
+        except ValueError:
+            raise ValueError(f"must be one of {', '.join(kind)}, not {value!r}") from None
+
+    return parse
+
+
+def _parser(hint: Any) -> Callable[[Any], Any]:
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return _choice(hint)
+    return {bool: _bool, str: _text}.get(hint, _int)
+
+
+_HINTS = typing.get_type_hints(Options)
+_FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    field.name.replace("_", "-"): (field.name, _parser(_HINTS[field.name])) for field in fields(Options)
+}
+_ALIASES: Mapping[str, str] = {"open.output-old-value": "output-old-value"}

@@ -1,0 +1,137 @@
+"""Every exception tidewire raises.
+
+::
+
+    TidewireError
+    ├── DecodeError          (ValueError)    a message breaks the rules of its protocol
+    │   └── SchemaUnknown                    it may be right, but the schema it needs has not come yet
+    ├── EncodeError          (ValueError)    an event cannot be written in this protocol
+    │   └── MessageTooLarge                  it can, but not below the size limit
+    ├── OptionError          (ValueError)    an option is unknown or has a value it cannot take
+    ├── UnknownProtocol      (LookupError)   no codec of that name
+    ├── ClaimCheckError      (OSError)       the external part of a large message cannot be had
+    └── MissingExtra         (ImportError)   an optional package is not installed
+
+An error carries its facts as attributes and in its text, and survives pickling: its ``args`` are what its
+``__init__`` takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class TidewireError(Exception):
+    """The root: catch this to catch everything tidewire raises on purpose."""
+
+
+class DecodeError(TidewireError, ValueError):
+    """A message breaks the rules of its protocol.
+
+    ``at`` says where: a byte offset, or a JSON path such as ``$.u.id.v``.
+    ``part`` says which half of the message the place is in: ``key`` or ``value``.
+    """
+
+    def __init__(self, protocol: str, reason: str, at: int | str | None = None, part: str | None = None) -> None:
+        super().__init__(protocol, reason, at, part)
+        self.protocol = protocol
+        self.reason = reason
+        self.at = at
+        self.part = part
+
+    def __str__(self) -> str:
+        place = "" if self.part is None else f" in {self.part}"
+        if self.at is not None:
+            place += f" at {self.at}" if isinstance(self.at, str) else f" at byte {self.at}"
+        return f"{self.protocol}: {self.reason}{place}"
+
+
+class SchemaUnknown(DecodeError):
+    """A row came before the schema it needs; it can be decoded once the schema is there."""
+
+    def __init__(self, protocol: str, table: str, version: int) -> None:
+        super().__init__(protocol, f"the schema of {table} at version {version} has not come yet")
+        self.args = (protocol, table, version)
+        self.table = table
+        self.version = version
+
+
+class EncodeError(TidewireError, ValueError):
+    """An event cannot be written in this protocol.
+
+    ``code`` is the name TiCDC gives the same refusal, where it has one.
+    """
+
+    def __init__(self, protocol: str, reason: str, code: str | None = None) -> None:
+        super().__init__(protocol, reason, code)
+        self.protocol = protocol
+        self.reason = reason
+        self.code = code
+
+    def __str__(self) -> str:
+        code = "" if self.code is None else f" [{self.code}]"
+        return f"{self.protocol}: {self.reason}{code}"
+
+
+class MessageTooLarge(EncodeError):
+    """One event is larger than ``max-message-bytes`` and nothing is configured to make it smaller."""
+
+    def __init__(self, protocol: str, table: str, length: int, limit: int) -> None:
+        super().__init__(
+            protocol,
+            f"a change of {table} takes {length} bytes, max-message-bytes is {limit}",
+            "CDC:ErrMessageTooLarge",
+        )
+        self.args = (protocol, table, length, limit)
+        self.table = table
+        self.length = length
+        self.limit = limit
+
+
+class OptionError(TidewireError, ValueError):
+    """An option is unknown or has a value it cannot take."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"option {self.name}: {self.reason}"
+
+
+class UnknownProtocol(TidewireError, LookupError):
+    """No codec of that name."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        known = tuple(known)
+        super().__init__(name, known)
+        self.name = name
+        self.known = known
+
+    def __str__(self) -> str:
+        return f"unknown protocol {self.name!r}; known are {', '.join(self.known)}"
+
+
+class ClaimCheckError(TidewireError, OSError):
+    """The external part of a large message cannot be stored or fetched."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, reason)
+        self.name = name
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"claim check {self.name!r}: {self.reason}"
+
+
+class MissingExtra(TidewireError, ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(package, extra)
+        self.package = package
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return f"{self.package} is needed here; install it with: pip install 'tidewire[{self.extra}]'"

@@ -1,0 +1,149 @@
+"""What kind of statement a DDL is: TiDB's action numbers, and the coarser words Canal-JSON and Simple send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum, StrEnum
+
+
+class DdlType(IntEnum):
+    """TiDB's DDL action number. Servers may send numbers that are not here yet."""
+
+    NONE = 0
+    CREATE_SCHEMA = 1
+    DROP_SCHEMA = 2
+    CREATE_TABLE = 3
+    DROP_TABLE = 4
+    ADD_COLUMN = 5
+    DROP_COLUMN = 6
+    ADD_INDEX = 7
+    DROP_INDEX = 8
+    ADD_FOREIGN_KEY = 9
+    DROP_FOREIGN_KEY = 10
+    TRUNCATE_TABLE = 11
+    MODIFY_COLUMN = 12
+    REBASE_AUTO_ID = 13
+    RENAME_TABLE = 14
+    SET_DEFAULT_VALUE = 15
+    SHARD_ROW_ID = 16
+    MODIFY_TABLE_COMMENT = 17
+    RENAME_INDEX = 18
+    ADD_TABLE_PARTITION = 19
+    DROP_TABLE_PARTITION = 20
+    CREATE_VIEW = 21
+    MODIFY_TABLE_CHARSET_AND_COLLATE = 22
+    TRUNCATE_TABLE_PARTITION = 23
+    DROP_VIEW = 24
+    RECOVER_TABLE = 25
+    MODIFY_SCHEMA_CHARSET_AND_COLLATE = 26
+    LOCK_TABLE = 27
+    UNLOCK_TABLE = 28
+    REPAIR_TABLE = 29
+    SET_TIFLASH_REPLICA = 30
+    UPDATE_TIFLASH_REPLICA_STATUS = 31
+    ADD_PRIMARY_KEY = 32
+    DROP_PRIMARY_KEY = 33
+    CREATE_SEQUENCE = 34
+    ALTER_SEQUENCE = 35
+    DROP_SEQUENCE = 36
+    ADD_COLUMNS = 37
+    DROP_COLUMNS = 38
+    MODIFY_AUTO_ID_CACHE = 39
+    REBASE_AUTO_RANDOM_BASE = 40
+    ALTER_INDEX_VISIBILITY = 41
+    EXCHANGE_TABLE_PARTITION = 42
+    ADD_CHECK_CONSTRAINT = 43
+    DROP_CHECK_CONSTRAINT = 44
+    ALTER_CHECK_CONSTRAINT = 45
+    RENAME_TABLES = 47
+    ALTER_TABLE_ATTRIBUTES = 49
+    ALTER_TABLE_PARTITION_ATTRIBUTES = 50
+    CREATE_PLACEMENT_POLICY = 51
+    ALTER_PLACEMENT_POLICY = 52
+    DROP_PLACEMENT_POLICY = 53
+    ALTER_TABLE_PARTITION_PLACEMENT = 54
+    MODIFY_SCHEMA_DEFAULT_PLACEMENT = 55
+    ALTER_TABLE_PLACEMENT = 56
+    ALTER_CACHE_TABLE = 57
+    ALTER_NO_CACHE_TABLE = 59
+    CREATE_TABLES = 60
+    MULTI_SCHEMA_CHANGE = 61
+    FLASHBACK_CLUSTER = 62
+    RECOVER_SCHEMA = 63
+    REORGANIZE_PARTITION = 64
+    ALTER_TTL_INFO = 65
+    ALTER_TTL_REMOVE = 67
+    CREATE_RESOURCE_GROUP = 68
+    ALTER_RESOURCE_GROUP = 69
+    DROP_RESOURCE_GROUP = 70
+    ALTER_TABLE_PARTITIONING = 71
+    REMOVE_PARTITIONING = 72
+    ADD_COLUMNAR_INDEX = 73
+    MODIFY_ENGINE_ATTRIBUTE = 74
+    ALTER_TABLE_MODE = 75
+    REFRESH_META = 76
+    MODIFY_SCHEMA_READ_ONLY = 77
+    ALTER_TABLE_AFFINITY = 78
+    ALTER_TABLE_SOFT_DELETE_INFO = 79
+    MODIFY_SCHEMA_SOFT_DELETE = 80
+    CREATE_MASKING_POLICY = 81
+    ALTER_MASKING_POLICY = 82
+    DROP_MASKING_POLICY = 83
+    ALTER_REGION_SPLIT_POLICY = 84
+    ADD_FULLTEXT_INDEX = 230
+    CREATE_HYBRID_INDEX = 231
+
+
+class DdlKind(StrEnum):
+    """The coarse words for a DDL."""
+
+    CREATE = "CREATE"
+    RENAME = "RENAME"
+    CINDEX = "CINDEX"
+    DINDEX = "DINDEX"
+    ERASE = "ERASE"
+    TRUNCATE = "TRUNCATE"
+    ALTER = "ALTER"
+    QUERY = "QUERY"
+
+
+KIND_OF_TYPE: Mapping[int, DdlKind] = {
+    DdlType.CREATE_TABLE: DdlKind.CREATE,
+    DdlType.DROP_TABLE: DdlKind.ERASE,
+    DdlType.TRUNCATE_TABLE: DdlKind.TRUNCATE,
+    **dict.fromkeys((DdlType.RENAME_TABLE, DdlType.RENAME_TABLES), DdlKind.RENAME),
+    **dict.fromkeys((DdlType.ADD_INDEX, DdlType.ADD_FOREIGN_KEY, DdlType.ADD_PRIMARY_KEY), DdlKind.CINDEX),
+    **dict.fromkeys((DdlType.DROP_INDEX, DdlType.DROP_FOREIGN_KEY, DdlType.DROP_PRIMARY_KEY), DdlKind.DINDEX),
+    **dict.fromkeys(
+        (
+            DdlType.ADD_COLUMN,
+            DdlType.DROP_COLUMN,
+            DdlType.MODIFY_COLUMN,
+            DdlType.REBASE_AUTO_ID,
+            DdlType.SET_DEFAULT_VALUE,
+            DdlType.MODIFY_TABLE_COMMENT,
+            DdlType.RENAME_INDEX,
+            DdlType.ADD_TABLE_PARTITION,
+            DdlType.DROP_TABLE_PARTITION,
+            DdlType.MODIFY_TABLE_CHARSET_AND_COLLATE,
+            DdlType.TRUNCATE_TABLE_PARTITION,
+            DdlType.ADD_COLUMNS,
+            DdlType.DROP_COLUMNS,
+            DdlType.ALTER_INDEX_VISIBILITY,
+            DdlType.MULTI_SCHEMA_CHANGE,
+            DdlType.REORGANIZE_PARTITION,
+            DdlType.ALTER_TABLE_PARTITIONING,
+            DdlType.REMOVE_PARTITIONING,
+        ),
+        DdlKind.ALTER,
+    ),
+}
+"""The kind of each action that has one of its own; all others are QUERY."""
+
+TYPE_OF_KIND: Mapping[DdlKind, DdlType] = {
+    DdlKind.CREATE: DdlType.CREATE_TABLE,
+    DdlKind.ERASE: DdlType.DROP_TABLE,
+    DdlKind.TRUNCATE: DdlType.TRUNCATE_TABLE,
+    DdlKind.RENAME: DdlType.RENAME_TABLE,
+}
+"""The kinds that mean one action only."""

@@ -1,0 +1,193 @@
+"""MySQL's column types, flags and Java types: the one table every codec looks into.
+
+The numbers are those on the wire: TiDB's type bytes, TiCDC's flag bits, JDBC's type codes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+
+class MySQLType(IntEnum):
+    """TiDB's type byte. Text and blob of a size share one; the charset tells them apart."""
+
+    UNSPECIFIED = 0
+    TINYINT = 1
+    SMALLINT = 2
+    INT = 3
+    FLOAT = 4
+    DOUBLE = 5
+    NULL = 6
+    TIMESTAMP = 7
+    BIGINT = 8
+    MEDIUMINT = 9
+    DATE = 10
+    TIME = 11
+    DATETIME = 12
+    YEAR = 13
+    NEWDATE = 14
+    VARCHAR = 15
+    BIT = 16
+    VECTOR = 225
+    JSON = 245
+    DECIMAL = 246
+    ENUM = 247
+    SET = 248
+    TINYBLOB = 249
+    MEDIUMBLOB = 250
+    LONGBLOB = 251
+    BLOB = 252
+    VAR_STRING = 253
+    CHAR = 254
+    GEOMETRY = 255
+
+
+INTEGERS = frozenset({MySQLType.TINYINT, MySQLType.SMALLINT, MySQLType.MEDIUMINT, MySQLType.INT, MySQLType.BIGINT})
+FLOATS = frozenset({MySQLType.FLOAT, MySQLType.DOUBLE})
+TEMPORAL = frozenset({MySQLType.DATE, MySQLType.NEWDATE, MySQLType.TIME, MySQLType.DATETIME, MySQLType.TIMESTAMP})
+BLOBS = frozenset({MySQLType.TINYBLOB, MySQLType.BLOB, MySQLType.MEDIUMBLOB, MySQLType.LONGBLOB})
+CHARS = frozenset({MySQLType.CHAR, MySQLType.VARCHAR, MySQLType.VAR_STRING})
+STRINGS = BLOBS | CHARS
+"""Types that hold text, or bytes where the charset is ``binary``."""
+
+NUMBERED = frozenset({MySQLType.ENUM, MySQLType.SET})
+"""Types whose values are an index or a bit mask into a list of names."""
+
+TEXTUAL = STRINGS | NUMBERED
+"""Types that have a charset of their own; every other column counts as ``binary``."""
+
+
+class ColumnFlag(IntFlag):
+    """TiCDC's column bits, as Open Protocol and Craft send them."""
+
+    BINARY = 0x01
+    HANDLE_KEY = 0x02
+    GENERATED = 0x04
+    PRIMARY_KEY = 0x08
+    UNIQUE_KEY = 0x10
+    MULTIPLE_KEY = 0x20
+    NULLABLE = 0x40
+    UNSIGNED = 0x80
+
+
+class JavaSQLType(IntEnum):
+    """JDBC's type codes, as Canal-JSON sends them in ``sqlType``."""
+
+    BIT = -7
+    TINYINT = -6
+    BIGINT = -5
+    BINARY = -2
+    NULL = 0
+    CHAR = 1
+    DECIMAL = 3
+    INTEGER = 4
+    SMALLINT = 5
+    REAL = 7
+    DOUBLE = 8
+    VARCHAR = 12
+    DATE = 91
+    TIME = 92
+    TIMESTAMP = 93
+    BLOB = 2004
+    CLOB = 2005
+
+
+_NAMES: Mapping[MySQLType, str] = {
+    **{t: t.name.lower() for t in MySQLType if t not in (MySQLType.NEWDATE, MySQLType.VAR_STRING, *BLOBS)},
+    MySQLType.NEWDATE: "date",
+    MySQLType.VAR_STRING: "varchar",
+    MySQLType.TINYBLOB: "tinytext",
+    MySQLType.BLOB: "text",
+    MySQLType.MEDIUMBLOB: "mediumtext",
+    MySQLType.LONGBLOB: "longtext",
+}
+
+_BINARY_NAMES: Mapping[MySQLType, str] = {
+    MySQLType.CHAR: "binary",
+    MySQLType.VARCHAR: "varbinary",
+    MySQLType.VAR_STRING: "varbinary",
+    **{t: t.name.lower() for t in BLOBS},
+}
+
+_TYPES: Mapping[str, tuple[MySQLType, bool]] = {
+    **{name: (t, False) for t, name in reversed(list(_NAMES.items()))},
+    **{name: (t, True) for t, name in reversed(list(_BINARY_NAMES.items()))},
+    "integer": (MySQLType.INT, False),
+    "bool": (MySQLType.TINYINT, False),
+    "boolean": (MySQLType.TINYINT, False),
+    "numeric": (MySQLType.DECIMAL, False),
+    "real": (MySQLType.DOUBLE, False),
+}
+
+
+def type_name(type_: MySQLType, binary: bool = False) -> str:
+    """The SQL word for a type; ``binary`` turns text names into blob names."""
+    return _BINARY_NAMES.get(type_, _NAMES[type_]) if binary else _NAMES[type_]
+
+
+class TypeText(NamedTuple):
+    """A MySQL type text taken apart: ``decimal(10, 2) unsigned``."""
+
+    type: MySQLType
+    binary: bool
+    length: int | None
+    decimal: int | None
+    elements: tuple[str, ...]
+    unsigned: bool
+    zerofill: bool
+
+
+_TYPE_TEXT = re.compile(
+    r"\s*(?P<name>[a-z]+)\s*(?:\((?P<params>.*)\))?\s*(?P<unsigned>unsigned)?\s*(?P<zerofill>zerofill)?\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+_ELEMENT = re.compile(r"\s*'((?:[^']|'')*)'\s*(,|$)")
+_ESCAPES = {"''": "'", r"\n": "\n", r"\r": "\r", r"\0": "\0"}
+
+
+def _elements(params: str) -> tuple[str, ...]:
+    found, at = [], 0
+    while at < len(params):
+        match = _ELEMENT.match(params, at)
+        if match is None:
+            raise ValueError(f"not a list of quoted names: {params!r}")
+        found.append(re.sub(r"''|\\[nr0]", lambda m: _ESCAPES[m[0]], match[1]))
+        at = match.end()
+    return tuple(found)
+
+
+def quoted_elements(elements: tuple[str, ...]) -> str:
+    """``'a','b'``: the names of an ENUM or SET as a type text writes them."""
+    escape = {ord("'"): "''", ord("\n"): r"\n", ord("\r"): r"\r", 0: r"\0"}
+    return ",".join(f"'{element.translate(escape)}'" for element in elements)
+
+
+def parse_type(text: str) -> TypeText:
+    """Take a MySQL type text apart; ``ValueError`` where it is none.
+
+    >>> parse_type("decimal(10, 4) unsigned")[2:6]
+    (10, 4, (), True)
+    """
+    match = _TYPE_TEXT.fullmatch(text)
+    named = _TYPES.get(match["name"].lower()) if match else None
+    if match is None or named is None:
+        raise ValueError(f"not a MySQL type: {text!r}")
+    type_, binary = named
+    length = decimal = None
+    elements: tuple[str, ...] = ()
+    if match["params"] is not None:
+        if type_ in NUMBERED:
+            elements = _elements(match["params"])
+        else:
+            numbers = [int(number) for number in match["params"].split(",")]
+            if len(numbers) > 2 or min(numbers) < 0:
+                raise ValueError(f"not a MySQL type: {text!r}")
+            if type_ in TEMPORAL:
+                decimal = numbers[0]
+            else:
+                length, decimal = numbers[0], numbers[1] if len(numbers) == 2 else None
+    zerofill = match["zerofill"] is not None
+    return TypeText(type_, binary, length, decimal, elements, zerofill or match["unsigned"] is not None, zerofill)
