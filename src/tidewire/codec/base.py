@@ -88,6 +88,6 @@ class Codec(Protocol):
         """Decode once; options are :class:`Options`' attributes."""
         ...
 
-    def inspect(self, message: Message, options: Options = ...) -> Iterator[Field]:
+    def inspect(self, message: Message, options: Options = ..., resources: Resources = ...) -> Iterator[Field]:
         """Every byte of a message in order, with its meaning."""
         ...

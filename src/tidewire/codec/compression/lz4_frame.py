@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidewire.codec.compression.matching import backward, forward, word_at
+from tidewire.codec.compression.common import LARGEST, backward, forward, library, word_at
 
-# Magic number; version 1, independent blocks, content checksum; blocks of up to 4 MiB; checksum of these two bytes.
-_HEADER = bytes.fromhex("04224d18 64 70 b9")
+_MAGIC = bytes.fromhex("04224d18")
+# Version 1, independent blocks, content checksum; blocks of up to 4 MiB; checksum of these two bytes.
+_HEADER = _MAGIC + bytes.fromhex("64 70 b9")
 _BLOCK = 4 * 1024 * 1024
 _STORED = 1 << 31  # In a block's length: the block is not compressed.
 _END = bytes(4)
+_PIECE = 1024 * 1024
 
 _PRIME = 227718039650203  # The library's multiplier to hash six bytes.
 _TAIL = 14  # No match is looked for in the last bytes of a block.
 _LEAST = 4  # The shortest match.
 
 
-def compress(data: bytes, checksum: bytes) -> bytes:
-    """One frame with all of ``data``, whose ``checksum`` (xxHash32, little endian) is given."""
+def compress(data: bytes) -> bytes:
+    """One frame with all of ``data``."""
     frame = bytearray(_HEADER)
     for start in range(0, len(data), _BLOCK):
         block = data[start : start + _BLOCK]
@@ -31,7 +33,39 @@ def compress(data: bytes, checksum: bytes) -> bytes:
             frame += len(packed).to_bytes(4, "little") + packed
         else:
             frame += (len(block) | _STORED).to_bytes(4, "little") + block
-    return bytes(frame + _END + checksum)
+    return bytes(frame + _END + _checksum(data))
+
+
+def decompress(data: bytes) -> bytes:
+    """What one frame has; ValueError if ``data`` is anything else."""
+    # Decompressors also take frames made to be skipped, which have no content.
+    if not data.startswith(_MAGIC):
+        raise ValueError("this is not an LZ4 frame")
+    decompressor = library("lz4.frame").LZ4FrameDecompressor()
+    pieces = []
+    room = LARGEST
+    while not decompressor.eof:
+        try:
+            # The library takes max_length bytes of memory at once, so they are few.
+            piece = decompressor.decompress(data, max_length=min(_PIECE, room + 1))
+        except (RuntimeError, MemoryError) as error:
+            raise ValueError(f"the LZ4 frame is corrupt: {error}") from None
+        if not (piece or decompressor.eof):
+            raise ValueError("the LZ4 frame is truncated")
+        data = b""
+        pieces.append(piece)
+        room -= len(piece)
+        if room < 0:
+            raise ValueError(f"the LZ4 frame has more than {LARGEST} bytes")
+    if decompressor.unused_data:
+        raise ValueError(f"{len(decompressor.unused_data)} bytes follow the LZ4 frame")
+    return b"".join(pieces)
+
+
+def _checksum(data: bytes) -> bytes:
+    """xxHash32 of ``data``: every frame ends with it, whichever library packs it."""
+    frame: bytes = library("lz4.frame").compress(data, content_checksum=True)
+    return frame[-4:]
 
 
 def _compress_block(block: bytes) -> bytearray:
@@ -90,7 +124,7 @@ def _matches(block: bytes) -> Iterator[tuple[int, int, int]]:
                 if not (offset and _same(block, here, offset)):
                     here += 2 + (here - done >> 7)  # The longer nothing is found, the more is skipped.
                     continue
-        start = here - backward(block, here, here - offset, done)
+        start = backward(block, here, here - offset, done)
         here += _LEAST
         # The library compares eight bytes at a time, and leaves it at that when fewer are left before the limit.
         done = here = forward(block, here, here - offset, here + (limit - here) // 8 * 8)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tidewire.codec.compression.matching import backward, forward, word_at
+from tidewire.codec.compression.common import LARGEST, backward, forward, library, word_at
 
 _TAIL = 8  # No match is looked for in the last bytes.
 _NEAR = 0xFFFF  # The largest offset that fits two bytes.
@@ -58,6 +58,19 @@ def compress(data: bytes) -> bytes:
     return bytes(block)
 
 
+def decompress(data: bytes) -> bytes:
+    """What one block has; ValueError if ``data`` is anything else."""
+    cramjam = library("cramjam")
+    declared, start = _read_varint(data)
+    # The densest element is a copy of 64 bytes in three.
+    if declared > min(LARGEST, (len(data) - start) * 64 // 3):
+        raise ValueError(f"{len(data)} bytes of snappy cannot have {declared}, as they say")
+    try:
+        return bytes(cramjam.snappy.decompress_raw(data))
+    except (cramjam.DecompressionError, MemoryError) as error:
+        raise ValueError(f"the snappy block is corrupt: {error}") from None
+
+
 def _compress_body(data: bytes, tuning: _Tuning) -> bytearray | None:
     """Literals and copies, or None if they do not save about one byte in 32."""
     out = bytearray()
@@ -79,6 +92,16 @@ def _compress_body(data: bytes, tuning: _Tuning) -> bytearray | None:
 def _worthwhile(length: int, offset: int) -> bool:
     """Is a copy shorter than what it stands for? A far one takes five bytes."""
     return length > 5 or offset <= _NEAR
+
+
+def _read_varint(data: bytes) -> tuple[int, int]:
+    """The length at the start, which has 32 bits, and where it ends."""
+    number = 0
+    for at, byte in enumerate(data[:5]):
+        number |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
+            return number, at + 1
+    raise ValueError("the length of the snappy block is truncated or too large")
 
 
 def _varint(number: int) -> bytearray:
@@ -144,7 +167,7 @@ def _matches(data: bytes, tuning: _Tuning) -> Iterator[tuple[int, int, int]]:
             here = following
             continue
         here, there = match
-        start = here - backward(data, here, there, done)
+        start = backward(data, here, there, done)
         end = forward(data, here + 4, there + 4, len(data))
         yield start, end, here - there
         if not _worthwhile(end - start, here - there):

@@ -16,13 +16,15 @@ from tidewire.model import ColumnFlag, DdlType, Message, MySQLType
 from tidewire.model.tso import to_datetime
 
 
-def inspect(message: Message, options: Options = Options()) -> Iterator[Field]:
+def inspect(
+    message: Message, options: Options = Options(), resources: Resources = Resources()
+) -> Iterator[Field]:
     """Every byte of a message in order, with its meaning; a broken one as far as it can be read."""
     key, value = message.key or b"", message.value or b""
     if key:
         version = key[: len(VERSION)]
         yield Field("key", 0, version, "version", str(int.from_bytes(version)))
-    packing = Packing(PROTOCOL, options, Resources())
+    packing = Packing(PROTOCOL, options, resources)
     sides = (_part(key, "key", len(VERSION)), _part(value, "value", 0))
     for number, (key_fields, value_fields) in enumerate(zip_longest(*sides, fillvalue=None)):
         for payload in (key_fields, value_fields):
