@@ -7,14 +7,15 @@ handle key only, or kept outside and replaced by a message that says where.
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tidewire.codec import claim_check
-from tidewire.codec.base import Resources
+from tidewire.codec.base import Field, Resources
 from tidewire.codec.compression import compress, decompress
 from tidewire.codec.gotext import STANDARD
 from tidewire.codec.jsontext import Reader, read_json
-from tidewire.codec.options import Options
+from tidewire.codec.options import Compression, Options
 from tidewire.errors import ClaimCheckError, DecodeError, EncodeError
 from tidewire.model import Message
 
@@ -40,6 +41,20 @@ class Packing:
             return decompress(value, self.options.large_message_handle_compression)
         except ValueError as error:
             raise DecodeError(self.protocol, str(error), at, part) from error
+
+    def inspect(self, value: bytes, at: int, read: Callable[[bytes, str, int], Iterable[Field]]) -> Iterator[Field]:
+        """The fields of a value, of its unpacked form where it is compressed; ``read`` knows what is inside."""
+        compression = self.options.large_message_handle_compression
+        if compression is Compression.NONE:
+            yield from read(value, "value", at)
+            return
+        try:
+            unpacked = self.unpack(value, at=at)
+        except DecodeError as error:
+            yield Field("value", at, value, "?", error.reason)
+            return
+        yield Field("value", at, value, "compressed", f"{compression}, {len(unpacked)} bytes unpacked")
+        yield from read(unpacked, "value unpacked", 0)
 
     def check_in(self, message: Message) -> str:
         """Keep a whole message in the claim-check store; its location."""

@@ -147,13 +147,14 @@ def _matches(data: bytes, tuning: _Tuning) -> Iterator[tuple[int, int, int]]:
     """Repetitions in order, worthwhile or not: from where, to where, and how far back the same bytes are."""
     tables = _Tables(tuning)
     # Everything is spelled out and in local names: this loop sees every byte.
-    longs, prime, shift, long_mask = tables.longs, tuning.prime, tuning.shift, tables.long_mask
+    longs, prime, shift, long_mask = tables.longs, tables.prime, tables.shift, tables.long_mask
     shorts, short_shift, short_mask = tables.shorts, tables.short_shift, tables.short_mask
+    patience, most_passed = tuning.patience, tuning.most_passed
     limit = len(data) - _TAIL
     here, done = 1, 0
     while True:
-        passed = here - done >> tuning.patience
-        following = here + 1 + (passed if passed < tuning.most_passed else tuning.most_passed)
+        passed = here - done >> patience
+        following = here + 1 + (passed if passed < most_passed else most_passed)
         if following >= limit:
             return
         (word,) = word_at(data, here)
@@ -210,10 +211,12 @@ class _Tables:
         """Enter places within a match: both ends, and in the long table also every second place between."""
         longs, prime, shift, mask = self.longs, self.prime, self.shift, self.long_mask
         for place in (start + 1, end - 2):
-            longs[word_at(data, place)[0] * prime >> shift & mask] = place
-            short = word_at(data, place + 1)[0] * _PRIME_4 >> self.short_shift & self.short_mask
-            self.shorts[short] = place + 1
+            (word,) = word_at(data, place)
+            longs[word * prime >> shift & mask] = place
+            self.shorts[(word >> 8) * _PRIME_4 >> self.short_shift & self.short_mask] = place + 1
         # In two halves at once, as the library does: of places with the same hash, the last one stays.
-        for low, high in zip(range(start + 2, end, 2), range((start + end) // 2, end - 3, 2), strict=False):
+        low = start + 2
+        for high in range((start + end) // 2, end - 3, 2):
             longs[word_at(data, low)[0] * prime >> shift & mask] = low
             longs[word_at(data, high)[0] * prime >> shift & mask] = high
+            low += 2

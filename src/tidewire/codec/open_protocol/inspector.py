@@ -9,16 +9,14 @@ from typing import Any
 from tidewire.codec.base import Field, Resources
 from tidewire.codec.large import Packing
 from tidewire.codec.open_protocol.wire import LENGTH, PROTOCOL, VERSION, Frame, MessageType, frames
-from tidewire.codec.options import Compression, Options
+from tidewire.codec.options import Options
 from tidewire.codec.spans import json_fields, name_of
 from tidewire.errors import DecodeError
 from tidewire.model import ColumnFlag, DdlType, Message, MySQLType
 from tidewire.model.tso import to_datetime
 
 
-def inspect(
-    message: Message, options: Options = Options(), resources: Resources = Resources()
-) -> Iterator[Field]:
+def inspect(message: Message, options: Options = Options(), resources: Resources = Resources()) -> Iterator[Field]:
     """Every byte of a message in order, with its meaning; a broken one as far as it can be read."""
     key, value = message.key or b"", message.value or b""
     if key:
@@ -51,18 +49,8 @@ def _part(data: bytes, part: str, at: int) -> Iterator[tuple[str, Frame] | Field
 def _payload(part: str, start: int, data: bytes, packing: Packing) -> Iterator[Field]:
     if part == "key":
         yield from json_fields(data, part, start, _explain_key)
-        return
-    compression = packing.options.large_message_handle_compression
-    if not data or compression is Compression.NONE:
-        yield from json_fields(data, part, start, _explain_value)
-        return
-    try:
-        unpacked = packing.unpack(data, at=start)
-    except DecodeError as error:
-        yield Field(part, start, data, "?", error.reason)
-        return
-    yield Field(part, start, data, "compressed", f"{compression}, {len(unpacked)} bytes unpacked")
-    yield from json_fields(unpacked, f"{part} unpacked", 0, _explain_value)
+    elif data:
+        yield from packing.inspect(data, start, lambda data, part, at: json_fields(data, part, at, _explain_value))
 
 
 def _explain_key(path: str, value: Any) -> str:

@@ -1,0 +1,29 @@
+"""Canal-JSON: Alibaba Canal's flat JSON message, with TiDB's extension.
+
+One message is one JSON object and one event (official Canal: one or more rows). Every value is a string; the types
+stand beside the data in ``mysqlType`` and ``sqlType``; commit timestamps, watermarks and large messages need the
+``_tidb`` member that ``enable-tidb-extension`` adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tidewire.codec.canal_json.decoder import Decoder
+from tidewire.codec.canal_json.encoder import Encoder
+from tidewire.codec.canal_json.inspector import inspect
+from tidewire.codec.options import Options
+from tidewire.model import Event, Message
+
+__all__ = ["Decoder", "Encoder", "decode", "encode", "inspect"]
+
+
+def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
+    """The messages these events make."""
+    return Encoder(Options(**options)).encode(events)
+
+
+def decode(message: Message, **options: Any) -> Iterator[Event]:
+    """The events in one message."""
+    return Decoder(Options(**options)).decode(message)

@@ -1,0 +1,97 @@
+"""How Canal-JSON names types and prints values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from tidewire.codec.gotext import plain_number
+from tidewire.model import Column, JavaSQLType, MySQLType, Value
+from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
+
+PROTOCOL: Final = "canal-json"
+WATERMARK_TYPE: Final = "TIDB_WATERMARK"
+
+_JAVA_TYPES: Mapping[MySQLType, JavaSQLType] = {
+    MySQLType.TINYINT: JavaSQLType.TINYINT,
+    MySQLType.SMALLINT: JavaSQLType.SMALLINT,
+    MySQLType.MEDIUMINT: JavaSQLType.INTEGER,
+    MySQLType.INT: JavaSQLType.INTEGER,
+    MySQLType.BIGINT: JavaSQLType.BIGINT,
+    MySQLType.FLOAT: JavaSQLType.REAL,
+    MySQLType.DOUBLE: JavaSQLType.DOUBLE,
+    MySQLType.DECIMAL: JavaSQLType.DECIMAL,
+    MySQLType.BIT: JavaSQLType.BIT,
+    MySQLType.SET: JavaSQLType.BIT,
+    MySQLType.ENUM: JavaSQLType.INTEGER,
+    MySQLType.CHAR: JavaSQLType.CHAR,
+    **dict.fromkeys(BLOBS, JavaSQLType.CLOB),
+    MySQLType.DATE: JavaSQLType.DATE,
+    MySQLType.NEWDATE: JavaSQLType.DATE,
+    MySQLType.TIME: JavaSQLType.TIME,
+    MySQLType.DATETIME: JavaSQLType.TIMESTAMP,
+    MySQLType.TIMESTAMP: JavaSQLType.TIMESTAMP,
+}
+
+_WIDER: Mapping[MySQLType, tuple[int, JavaSQLType]] = {
+    MySQLType.TINYINT: (0x7F, JavaSQLType.SMALLINT),
+    MySQLType.SMALLINT: (0x7FFF, JavaSQLType.INTEGER),
+    MySQLType.INT: (0x7FFFFFFF, JavaSQLType.BIGINT),
+    MySQLType.BIGINT: (0x7FFFFFFFFFFFFFFF, JavaSQLType.DECIMAL),
+}
+"""The largest value the Java type of an unsigned column holds, and the type that holds the larger ones."""
+
+
+def java_type(column: Column, value: Value) -> JavaSQLType:
+    """``sqlType`` of a column; for unsigned integers it depends on the value."""
+    if column.is_binary:
+        return JavaSQLType.BLOB
+    if column.unsigned and isinstance(value, int) and column.type in _WIDER:
+        limit, wider = _WIDER[column.type]
+        if value > limit:
+            return wider
+    return _JAVA_TYPES.get(column.type, JavaSQLType.VARCHAR)
+
+
+_WIDTHS: Mapping[MySQLType, tuple[int, int]] = {
+    MySQLType.TINYINT: (4, 3),
+    MySQLType.SMALLINT: (6, 5),
+    MySQLType.MEDIUMINT: (9, 8),
+    MySQLType.INT: (11, 10),
+    MySQLType.BIGINT: (20, 20),
+    MySQLType.DECIMAL: (10, 10),
+    MySQLType.BIT: (1, 1),
+    MySQLType.CHAR: (1, 1),
+    MySQLType.YEAR: (4, 4),
+}
+"""The width MySQL takes where none was declared: signed, unsigned."""
+
+
+def full_type(column: Column) -> str:
+    """``mysqlType`` as official Canal has it: with parameters, those of MySQL where none were declared."""
+    if column.length is None and column.type in _WIDTHS:
+        column = replace(column, length=_WIDTHS[column.type][column.unsigned])
+    return column.mysql_type
+
+
+def value_text(column: Column, value: Any) -> str | bytes:
+    """A value as the text inside the JSON string; bytes are text that is not UTF-8."""
+    return _TEXTS[column.type](column, value)
+
+
+def _string(column: Column, value: str | bytes) -> str | bytes:
+    if not column.is_binary:
+        return value
+    return (value.encode() if isinstance(value, str) else value).decode("latin-1")
+
+
+_TEXTS: Mapping[MySQLType, Callable[[Column, Any], str | bytes]] = {
+    **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, lambda _, value: f"{value:d}"),
+    **dict.fromkeys(FLOATS, lambda column, value: plain_number(value, single=column.type is MySQLType.FLOAT)),
+    **dict.fromkeys(NUMBERED, lambda _, value: str(value.index)),
+    **dict.fromkeys(TEMPORAL, lambda _, value: str(value.text)),
+    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: str(value)),
+    **dict.fromkeys(STRINGS, _string),
+    MySQLType.DECIMAL: lambda _, value: format(value, "f"),
+}
