@@ -21,7 +21,7 @@ Explain = Callable[[str, Any], str]
 
 
 def json_fields(data: bytes, part: str, base: int, explain: Explain) -> Iterator[Field]:
-    """Every byte of a JSON text in order: one field per member, one per bracket that closes.
+    """Every byte of a JSON text in order: one field per member, with the comma before it, one per bracket that closes.
 
     What cannot be read is one last field, so that a broken text can be looked at too.
     """
@@ -41,8 +41,8 @@ def json_fields(data: bytes, part: str, base: int, explain: Explain) -> Iterator
         if match["comma"]:
             if path and path[-1][1] is not None:
                 path[-1] = (path[-1][0], path[-1][1] + 1)
-            meaning, where = "", ""
-        elif match["close"]:
+            continue
+        if match["close"]:
             meaning, where = "", f"end of {path.pop()[0]}" if path else "end of nothing"
         elif match["scalar"] and in_object and name is None and (colon := _COLON.match(data, at)) is not None:
             name, at = _string(match["scalar"]), colon.end()

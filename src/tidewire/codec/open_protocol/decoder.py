@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from tidewire.codec.base import Resources
+from tidewire.codec.columns import described_column
 from tidewire.codec.jsontext import Pairs, Reader, once, read_json, text
 from tidewire.codec.large import Packing
 from tidewire.codec.open_protocol.wire import PROTOCOL, Frame, MessageType, go_unquote, pairs
@@ -22,7 +23,6 @@ from tidewire.model import (
     Ddl,
     EnumValue,
     Event,
-    Generated,
     Message,
     MySQLType,
     Row,
@@ -35,7 +35,7 @@ from tidewire.model import (
     Value,
     Watermark,
 )
-from tidewire.model.types import BLOBS, CHARS, INTEGERS, TEXTUAL
+from tidewire.model.types import BLOBS, CHARS, INTEGERS
 from tidewire.model.values import float32
 
 
@@ -149,7 +149,7 @@ def _column(image: Reader, name: str) -> tuple[Column, Value]:
     except ValueError:
         raise reader.refuse(f"{code} is no column type", "t") from None
     flags = ColumnFlag(reader.integer("f", bits=8)) if "f" in reader.members else None
-    column = _described(name, type_, flags, reader.boolean("h"))
+    column = described_column(name, type_, flags, reader.boolean("h"))
     if "v" not in reader.members:
         raise reader.refuse("the value is missing", "v")
     raw = reader.members["v"]
@@ -159,23 +159,6 @@ def _column(image: Reader, name: str) -> tuple[Column, Value]:
         return column, _READERS[type_](column, raw)
     except (ValueError, TypeError, OverflowError) as error:
         raise reader.refuse(f"column {name} ({column.base_type}): {error}", "v") from None
-
-
-def _described(name: str, type_: MySQLType, flags: ColumnFlag | None, handle_key: bool) -> Column:
-    known = flags or ColumnFlag(0)
-    binary = type_ not in TEXTUAL or ColumnFlag.BINARY in known
-    return Column(
-        name,
-        type_,
-        flags=flags,
-        handle_key=handle_key,
-        primary_key=ColumnFlag.PRIMARY_KEY in known,
-        nullable=None if flags is None else ColumnFlag.NULLABLE in known,
-        unsigned=ColumnFlag.UNSIGNED in known,
-        zerofill=type_ is MySQLType.YEAR,
-        charset="binary" if binary else None,
-        generated=Generated.STORED if ColumnFlag.GENERATED in known else None,
-    )
 
 
 def _integer(column: Column, raw: Any) -> int:

@@ -41,35 +41,35 @@ class Encoder:
         self._packing = Packing(PROTOCOL, options, resources)
 
     def encode(self, events: Iterable[Event]) -> Iterator[Message]:
-        """The messages these events make, in order."""
+        """The messages these events make, in order. What came before a bad event is sent before it is refused."""
         batch: list[_Pair] = []
-        size = 0
-        for event in events:
-            match event:
-                case RowChange():
-                    pair = self._row(event)
-                    if batch and (
-                        len(batch) >= self.options.max_batch_size or size + pair.size > self.options.batch_limit
-                    ):
-                        yield _message(batch)
-                        batch = []
-                    size = (size if batch else RECORD_OVERHEAD + len(VERSION)) + pair.size
-                    batch.append(pair)
-                    continue
-                case Ddl():
-                    alone = _Pair(_ddl_key(event), self._packing.pack(_ddl_value(event)))
-                case Watermark(ts):
-                    alone = _Pair(b'{"ts":%d,"t":%d}' % (ts, MessageType.RESOLVED), b"")
-                case Bootstrap():
-                    raise EncodeError(PROTOCOL, "cannot say BOOTSTRAP: schemas travel with every row")
-                case _:
-                    assert_never(event)
-            if batch:
-                yield _message(batch)
-                batch = []
-            yield _message([alone])
-        if batch:
-            yield _message(batch)
+        try:
+            for event in events:
+                match event:
+                    case RowChange():
+                        pair = self._row(event)
+                        if not self._joins(pair, batch):
+                            yield from _flushed(batch)
+                        batch.append(pair)
+                    case Ddl():
+                        alone = _Pair(_ddl_key(event), self._packing.pack(_ddl_value(event)))
+                        yield from _flushed(batch)
+                        yield _message([alone])
+                    case Watermark(ts):
+                        yield from _flushed(batch)
+                        yield _message([_Pair(b'{"ts":%d,"t":%d}' % (ts, MessageType.RESOLVED), b"")])
+                    case Bootstrap():
+                        raise EncodeError(PROTOCOL, "cannot say BOOTSTRAP: types travel with every row")
+                    case _:
+                        assert_never(event)
+        except EncodeError:
+            yield from _flushed(batch)
+            raise
+        yield from _flushed(batch)
+
+    def _joins(self, pair: _Pair, batch: Sequence[_Pair]) -> bool:
+        size = RECORD_OVERHEAD + len(VERSION) + sum(member.size for member in batch) + pair.size
+        return len(batch) < self.options.max_batch_size and size <= self.options.batch_limit
 
     def _row(self, event: RowChange) -> _Pair:
         """A row within the size limit, by whatever means are allowed."""
@@ -139,6 +139,13 @@ def _handle_key(event: RowChange) -> Sequence[Column]:
 
 def _size_alone(pair: _Pair) -> int:
     return RECORD_OVERHEAD + len(VERSION) + pair.size
+
+
+def _flushed(batch: list[_Pair]) -> Iterator[Message]:
+    """The message a batch makes, if there is anything in it; the batch is empty then."""
+    if batch:
+        yield _message(batch)
+        batch.clear()
 
 
 def _message(batch: Sequence[_Pair]) -> Message:

@@ -1,0 +1,16 @@
+"""The command line: one module per verb, each thin."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """The ``tidewire`` command."""
+    try:
+        from tidewire.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "rich"):
+            raise
+        sys.exit("the tidewire command needs click and rich: pip install 'tidewire[cli]'")
+    app()

@@ -1,0 +1,118 @@
+"""``tidewire encode``: events to messages."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+import click
+
+from tidewire.cli.codecs import LineCodecs
+from tidewire.cli.lines import (
+    EXPECTED,
+    Line,
+    Report,
+    parse_settings,
+    protocol_options,
+    read_lines,
+    source_argument,
+    write_line,
+)
+from tidewire.model import Event, Message
+from tidewire.plain import event_from_plain, message_to_plain
+
+Numbered = tuple[int, Line]
+
+
+@click.command()
+@protocol_options
+@source_argument
+def encode(protocol_name: str, settings: tuple[str, ...], source: str) -> None:
+    """Turn event lines into message lines.
+
+    A line is one event, or an object with a list of "events", their "options" and an "id". The events of one list
+    share messages where the protocol packs several into one; so do event lines that follow each other with the same
+    "id" and "message", as tidewire decode writes them, or without either.
+    Large messages that were put aside come along in "claim_check_files".
+
+    \b
+    Example:
+      tidewire decode -p open-protocol topic.jsonl | tidewire encode -p canal-json
+    """
+    report = Report()
+    codecs = LineCodecs(protocol_name, parse_settings(settings))
+    for _, lines in groupby(read_lines(source, report), key=_together):
+        number, first = next(lines)
+        if "events" in first:
+            _encode_list(codecs, report, number, first)
+        else:
+            _encode_stream(codecs, report, first, _chain((number, first), lines))
+    report.exit()
+
+
+def _together(numbered: Numbered) -> tuple[Any, ...]:
+    """What event lines share whose events may share messages; a list of events stands alone."""
+    number, line = numbered
+    if "events" in line:
+        return (number,)
+    return (line.get("id"), line.get("message"), json.dumps(line.get("options"), sort_keys=True))
+
+
+def _chain(first: Numbered, rest: Iterable[Numbered]) -> Iterator[Numbered]:
+    yield first
+    yield from rest
+
+
+def _encode_list(codecs: LineCodecs, report: Report, number: int, line: Line) -> None:
+    """All of a line's events or none."""
+    try:
+        events = [event_from_plain(plain) for plain in line["events"]]
+        messages = list(codecs.encoder(line).encode(events))
+    except EXPECTED as error:
+        codecs.taken_claim_checks()
+        report.refuse(number, line, error)
+        return
+    for message in messages:
+        _write(codecs, line, message)
+
+
+def _encode_stream(codecs: LineCodecs, report: Report, first: Line, lines: Iterator[Numbered]) -> None:
+    """Events as they come; a bad one is reported and the rest goes on."""
+    feed = _Feed(lines, report)
+    while not feed.ended:
+        try:
+            for message in codecs.encoder(first).encode(feed):
+                _write(codecs, first, message)
+        except EXPECTED as error:
+            report.refuse(*feed.last, error)
+
+
+class _Feed:
+    """Events out of lines, remembering the line of the last one."""
+
+    def __init__(self, lines: Iterator[Numbered], report: Report) -> None:
+        self._lines = lines
+        self._report = report
+        self.last: Numbered = (0, {})
+        self.ended = False
+
+    def __iter__(self) -> Iterator[Event]:
+        for self.last in self._lines:
+            try:
+                event = event_from_plain(self.last[1])
+            except EXPECTED as error:
+                self._report.refuse(*self.last, error)
+                continue
+            yield event
+        self.ended = True
+
+
+def _write(codecs: LineCodecs, line: Line, message: Message) -> None:
+    output = {name: line[name] for name in ("id",) if name in line} | message_to_plain(message)
+    files = codecs.taken_claim_checks()
+    if files:
+        output["claim_check_files"] = {name: base64.b64encode(data).decode() for name, data in files.items()}
+    write_line(output)

@@ -1,0 +1,33 @@
+"""TiCDC Craft: a binary protocol, many events to a message, everything of a kind side by side.
+
+::
+
+    value = version  header  body { body }  term dictionary  size tables  length of the size tables
+
+The header holds when, what kind and where of all events, a body the columns of one. Names are numbers that the term
+dictionary resolves. Nothing but the version can be found from the front: a reader starts at the last byte. There is
+no message key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tidewire.codec.craft.decoder import Decoder
+from tidewire.codec.craft.encoder import Encoder
+from tidewire.codec.craft.inspector import inspect
+from tidewire.codec.options import Options
+from tidewire.model import Event, Message
+
+__all__ = ["Decoder", "Encoder", "decode", "encode", "inspect"]
+
+
+def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
+    """The messages these events make."""
+    return Encoder(Options(**options)).encode(events)
+
+
+def decode(message: Message, **options: Any) -> Iterator[Event]:
+    """The events in one message."""
+    return Decoder(Options(**options)).decode(message)
