@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from vector_files import Vector, files, vectors
 
 from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.claim_check import MemoryStore
@@ -17,6 +16,7 @@ from tidewire.codec.compression import decompress
 from tidewire.errors import EncodeError
 from tidewire.model import Message
 from tidewire.plain import event_to_plain
+from vector_files import Vector, files, vectors
 
 CASES = [(name, file) for name in ("open-protocol", "canal-json") for file in files(name)]
 NEW_SERVER = [(name, file) for name, file in CASES if file.endswith(".ticdc")]
@@ -124,9 +124,9 @@ def test_events_make_the_new_servers_bytes(name: str, file: str) -> None:
         assert len(messages) == 1, vector.id
         assert canonical(name, messages[0], vector.options) == expected_bytes(name, vector), vector.id
         kept = {file: whole(name, data, vector.options) for file, data in store.blobs.items()}
-        assert kept == {
-            file: whole(name, data, vector.options) for file, data in vector.claim_checks.blobs.items()
-        }, vector.id
+        assert kept == {file: whole(name, data, vector.options) for file, data in vector.claim_checks.blobs.items()}, (
+            vector.id
+        )
 
 
 def stamped(vector: Vector) -> int:
@@ -152,7 +152,9 @@ def named(message: Message, vector: Vector) -> Message:
     unnamed = unnamed_old_values(event)
     repaired = b""
     for column in event["columns"]:
-        changed = column["name"] in event["before"] and event["before"][column["name"]] != event["after"][column["name"]]
+        changed = (
+            column["name"] in event["before"] and event["before"][column["name"]] != event["after"][column["name"]]
+        )
         if not changed:
             continue
         prefix = b'"%s":' % column["name"].encode()

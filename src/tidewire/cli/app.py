@@ -6,6 +6,7 @@ import click
 
 from tidewire import __version__
 from tidewire.cli.decode import decode
+from tidewire.cli.demo import demo
 from tidewire.cli.encode import encode
 from tidewire.cli.inspect import inspect
 from tidewire.errors import TidewireError
@@ -31,5 +32,5 @@ def app() -> None:
     """
 
 
-for _verb in (decode, encode, inspect):
+for _verb in (decode, encode, inspect, demo):
     app.add_command(_verb)

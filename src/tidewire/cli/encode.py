@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -44,12 +44,12 @@ def encode(protocol_name: str, settings: tuple[str, ...], source: str) -> None:
     """
     report = Report()
     codecs = LineCodecs(protocol_name, parse_settings(settings))
-    for _, lines in groupby(read_lines(source, report), key=_together):
-        number, first = next(lines)
-        if "events" in first:
-            _encode_list(codecs, report, number, first)
+    for _, group in groupby(read_lines(source, report), key=_together):
+        feed = _Feed(group, report)
+        if feed.is_list:
+            _encode_list(codecs, report, *feed.last)
         else:
-            _encode_stream(codecs, report, first, _chain((number, first), lines))
+            _encode_stream(codecs, report, feed)
     report.exit()
 
 
@@ -59,11 +59,6 @@ def _together(numbered: Numbered) -> tuple[Any, ...]:
     if "events" in line:
         return (number,)
     return (line.get("id"), line.get("message"), json.dumps(line.get("options"), sort_keys=True))
-
-
-def _chain(first: Numbered, rest: Iterable[Numbered]) -> Iterator[Numbered]:
-    yield first
-    yield from rest
 
 
 def _encode_list(codecs: LineCodecs, report: Report, number: int, line: Line) -> None:
@@ -79,9 +74,9 @@ def _encode_list(codecs: LineCodecs, report: Report, number: int, line: Line) ->
         _write(codecs, line, message)
 
 
-def _encode_stream(codecs: LineCodecs, report: Report, first: Line, lines: Iterator[Numbered]) -> None:
+def _encode_stream(codecs: LineCodecs, report: Report, feed: _Feed) -> None:
     """Events as they come; a bad one is reported and the rest goes on."""
-    feed = _Feed(lines, report)
+    _, first = feed.last
     while not feed.ended:
         try:
             for message in codecs.encoder(first).encode(feed):
@@ -91,23 +86,37 @@ def _encode_stream(codecs: LineCodecs, report: Report, first: Line, lines: Itera
 
 
 class _Feed:
-    """Events out of lines, remembering the line of the last one."""
+    """Events out of a group of lines, remembering the line of the last one. Iterating again goes on after it."""
 
     def __init__(self, lines: Iterator[Numbered], report: Report) -> None:
         self._lines = lines
         self._report = report
-        self.last: Numbered = (0, {})
+        self.last = next(lines)
+        self._fresh = True
         self.ended = False
 
+    @property
+    def is_list(self) -> bool:
+        """Is this a single line with a list of events?"""
+        return "events" in self.last[1]
+
     def __iter__(self) -> Iterator[Event]:
-        for self.last in self._lines:
+        while self._advance():
             try:
                 event = event_from_plain(self.last[1])
             except EXPECTED as error:
                 self._report.refuse(*self.last, error)
                 continue
             yield event
-        self.ended = True
+
+    def _advance(self) -> bool:
+        if self._fresh:
+            self._fresh = False
+            return True
+        following = next(self._lines, None)
+        self.ended = following is None
+        self.last = following or self.last
+        return not self.ended
 
 
 def _write(codecs: LineCodecs, line: Line, message: Message) -> None:

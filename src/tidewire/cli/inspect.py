@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
+
 import click
 from rich.console import Console
 from rich.table import Table
@@ -40,6 +43,7 @@ def inspect(protocol_name: str, settings: tuple[str, ...], wanted: int | None, o
       tidewire inspect -p open-protocol --message 3 topic.jsonl
     """
     report = Report()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     codec, defaults = protocol(protocol_name), parse_settings(settings)
     for number, line in read_lines(source, report):
         if wanted is not None and number != wanted:
@@ -55,7 +59,7 @@ def inspect(protocol_name: str, settings: tuple[str, ...], wanted: int | None, o
             for field in fields:
                 write_line(origin | _plain(field))
         else:
-            _print(origin, fields)
+            print_fields(console, fields, "  ".join(f"{name} {value}" for name, value in origin.items()))
         if number == wanted:
             break
     report.exit()
@@ -71,8 +75,8 @@ def _plain(field: Field) -> Line:
     }
 
 
-def _print(origin: Line, fields: list[Field]) -> None:
-    title = "  ".join(f"{name} {value}" for name, value in origin.items())
+def print_fields(console: Console, fields: Iterable[Field], title: str | None = None) -> None:
+    """Fields as a table for a person."""
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     table.add_column("part", style="magenta", no_wrap=True)
     table.add_column("offset", justify="right", style="cyan", no_wrap=True)
@@ -82,15 +86,21 @@ def _print(origin: Line, fields: list[Field]) -> None:
     for field in fields:
         cells = map(Text, (field.part, str(field.offset), _preview(field.data), field.name, field.meaning))
         table.add_row(*cells, style="bold red" if field.name == _UNREADABLE else None)
-    console = Console()
-    console.print(table, width=None if console.is_terminal else 140)
+    console.print(table)
     console.print()
 
 
 def _preview(data: bytes) -> str:
-    """Printable bytes as text, others in hex, and how many more there are."""
-    text = data.decode("ascii", "replace")
-    printable = data.isascii() and text.isprintable()
-    shown = _TEXT_SHOWN if printable else _HEX_SHOWN
-    more = len(data) - shown
-    return (text[:shown] if printable else data[:shown].hex(" ")) + (f" +{more}" if more > 0 else "")
+    """Printable text as it is, other bytes in hex, and how many more there are."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if not text.isprintable():
+        return data[:_HEX_SHOWN].hex(" ") + _more(len(data) - _HEX_SHOWN)
+    shown = text[:_TEXT_SHOWN]
+    return shown + _more(len(data) - len(shown.encode()))
+
+
+def _more(count: int) -> str:
+    return f" +{count}" if count > 0 else ""

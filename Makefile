@@ -1,0 +1,48 @@
+# Two commands matter: `make demo` shows what tidewire does, `make test` checks it. Both set themselves up.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Say what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tidewire needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.PHONY: setup
+setup: $(READY) ## Make the virtual environment
+
+.PHONY: demo
+demo: $(READY) ## A tour: encode, inspect, decode
+	@$(BIN)/tidewire demo
+
+.PHONY: test
+test: $(READY) ## Run all tests
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+.PHONY: check
+check: $(READY) ## Format, lint, type-check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+.PHONY: bench
+bench: $(READY) ## Measure: every file in benchmarks/ prints a ratio
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+.PHONY: docs
+docs: $(READY) ## Run every example in the documentation
+	$(BIN)/pytest -q tests/test_docs.py
+
+.PHONY: clean
+clean: ## Remove what was made here
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
