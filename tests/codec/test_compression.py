@@ -95,9 +95,7 @@ def test_vectors(how: Compression) -> None:
 @both
 def test_samples(how: Compression) -> None:
     different = [
-        name
-        for name, data in samples()
-        if hashlib.sha256(compress(data, how)).hexdigest() != KNOWN["go"][how][name]
+        name for name, data in samples() if hashlib.sha256(compress(data, how)).hexdigest() != KNOWN["go"][how][name]
     ]
     assert different == []
 

@@ -103,9 +103,12 @@ def read_lines(source: str, report: Report) -> Iterator[tuple[int, Line]]:
             yield number, line
 
 
+_LINE_BREAKS = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"})
+
+
 def write_line(line: Line) -> None:
-    """One JSON object to standard output."""
-    click.echo(json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+    """One JSON object to standard output, without any character that somebody may take for the end of the line."""
+    click.echo(json.dumps(line, ensure_ascii=False, separators=(",", ":")).translate(_LINE_BREAKS))
 
 
 EXPECTED = (TidewireError, ValueError, KeyError, TypeError)

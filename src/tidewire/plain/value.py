@@ -32,7 +32,7 @@ from tidewire.model import (
     Timestamp,
     Value,
 )
-from tidewire.model.types import FLOATS, INTEGERS
+from tidewire.model.types import INTEGERS, NUMBERED
 from tidewire.model.values import float32
 
 Plain: TypeAlias = Any
@@ -57,18 +57,19 @@ def value_to_plain(value: Value, column: Column | None = None) -> Plain:
             return {"index": index} if text is None else {"index": index, "text": text}
 
 
-def _float(plain: str) -> float:
-    return float(plain)
-
-
 def _float32(plain: str) -> float:
     return float32(float(plain))
 
 
+def _numbered(plain: str) -> Value:
+    raise ValueError('an object with "index" was expected')
+
+
 _FROM_TEXT: Mapping[MySQLType, Callable[[str], Value]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, int),
-    **dict.fromkeys(FLOATS, _float),
     MySQLType.FLOAT: _float32,
+    MySQLType.DOUBLE: float,
+    **dict.fromkeys(NUMBERED, _numbered),
     MySQLType.DECIMAL: Decimal,
     MySQLType.DATE: Date,
     MySQLType.NEWDATE: Date,

@@ -1,0 +1,192 @@
+"""The command line, as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tidewire.cli.app import app
+from vector_files import VECTORS, files, vectors
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(app, list(arguments), input=stdin)
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def recorded_lines(protocol: str, name: str) -> list[dict[str, Any]]:
+    return [vector.line for vector in vectors(protocol, name)]
+
+
+def vector_file(protocol: str, name: str) -> str:
+    return str(VECTORS / protocol / f"{name}.jsonl.gz")
+
+
+@pytest.mark.parametrize("protocol", ["open-protocol", "canal-json"])
+def test_every_vector_file_decodes(protocol: str) -> None:
+    for file in files(protocol):
+        result = run("decode", "--protocol", protocol, vector_file(protocol, file))
+
+        assert result.exit_code == 0, (file, result.stderr)
+        events = lines(result.stdout)
+        expected = [
+            (number, vector.id, plain["kind"])
+            for number, vector in enumerate(vectors(protocol, file))
+            for plain in vector.plain
+        ]
+        assert [(event["message"], event["id"], event["kind"]) for event in events] == expected
+
+
+@pytest.mark.parametrize("protocol", ["open-protocol", "canal-json"])
+def test_every_refused_input_is_named(protocol: str) -> None:
+    for file in files(protocol, "*.errors"):
+        result = run("encode", "--protocol", protocol, vector_file(protocol, file))
+
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        complaints = result.stderr.splitlines()
+        assert len(complaints) == len(vectors(protocol, file))
+        for number, (complaint, vector) in enumerate(zip(complaints, vectors(protocol, file), strict=True)):
+            assert complaint.startswith(f"error: line {number} ({vector.id}): {protocol}: ")
+            assert vector.error is not None
+            assert vector.error in complaint
+
+
+def test_lists_of_events_become_the_recorded_messages() -> None:
+    file = vector_file("open-protocol", "types.batch.ticdc")
+
+    result = run("encode", "-p", "open-protocol", file)
+
+    recorded = recorded_lines("open-protocol", "types.batch.ticdc")
+    assert [(line["id"], line["key"], line["value"]) for line in lines(result.stdout)] == [
+        (line["id"], line["key"], line["value"]) for line in recorded
+    ]
+
+
+def test_a_claim_check_comes_along() -> None:
+    result = run("encode", "-p", "open-protocol", vector_file("open-protocol", "types.claim-check.ticdc"))
+
+    kept = [line for line in lines(result.stdout) if "claim_check_files" in line]
+    assert len(kept) == 9
+    again = run("decode", "-p", "open-protocol", stdin=_claim_checks_options(kept))
+    assert again.exit_code == 0, again.stderr
+    assert len(lines(again.stdout)) == 9
+
+
+def _claim_checks_options(kept: list[dict[str, Any]]) -> str:
+    options = {"large-message-handle-option": "claim-check"}
+    return "\n".join(json.dumps(line | {"options": options}) for line in kept)
+
+
+def test_decode_and_encode_are_inverse_in_a_pipe() -> None:
+    file = vector_file("open-protocol", "types.batch.ticdc")
+
+    decoded = run("decode", "-p", "open-protocol", file)
+    encoded = run("encode", "-p", "open-protocol", "-", stdin=decoded.stdout)
+
+    recorded = recorded_lines("open-protocol", "types.batch.ticdc")
+    assert [line["value"] for line in lines(encoded.stdout)] == [line["value"] for line in recorded]
+
+
+def test_a_bad_line_costs_only_itself() -> None:
+    good = json.dumps(recorded_lines("canal-json", "types.default.ticdc")[0])
+    stdin = "\n".join([good, "{", "[]", '{"value":"?"}', '{"value":"e30="}', "", good])
+
+    result = run("decode", "-p", "canal-json", stdin=stdin)
+
+    assert result.exit_code == 1
+    assert [event["message"] for event in lines(result.stdout)] == [0, 6]
+    assert [complaint.split(":")[1] for complaint in result.stderr.splitlines()] == [f" line {n}" for n in (1, 2, 3, 4)]
+
+
+def test_a_bad_event_costs_only_itself() -> None:
+    row = {
+        "kind": "row",
+        "schema": "s",
+        "table": "t",
+        "commit_ts": 1,
+        "columns": [{"name": "a", "mysql_type": "int"}],
+        "after": {"a": "1"},
+    }
+    bad = row | {"commit_ts": None}
+    worse = row | {"after": {"a": "x"}}
+    stdin = "\n".join(json.dumps(line) for line in (row, row, bad, worse, row, {"kind": "watermark", "ts": 2}))
+
+    result = run("encode", "-p", "open-protocol", stdin=stdin)
+
+    assert result.exit_code == 1
+    assert [complaint.split(":")[1] for complaint in result.stderr.splitlines()] == [" line 2", " line 3"]
+    again = run("decode", "-p", "open-protocol", stdin=result.stdout)
+    assert [event["kind"] for event in lines(again.stdout)] == ["row", "row", "row", "watermark"]
+
+
+def test_a_message_is_shown_byte_by_byte() -> None:
+    file = vector_file("open-protocol", "types.default.ticdc")
+
+    table = run("inspect", "-p", "open-protocol", "--message", "1", file)
+    fields = lines(run("inspect", "-p", "open-protocol", "-n", "1", "--output", "json", file).stdout)
+
+    assert table.exit_code == 0
+    assert "commit ts, 2026-11-15" in table.stdout
+    assert [field["field"] for field in fields[:3]] == ["version", "length of event 0", "$"]
+    recorded = vectors("open-protocol", "types.default.ticdc")[1].message
+    assert "".join(field["bytes"] for field in fields if field["part"] == "key") == (recorded.key or b"").hex()
+    assert "".join(field["bytes"] for field in fields if field["part"] == "value") == (recorded.value or b"").hex()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["decode"], "Missing option '--protocol'"),
+        (["decode", "-p", "morse"], "'morse' is not one of"),
+        (["decode", "-p", "canal-json", "-o", "speed"], "not of the form NAME=VALUE"),
+        (["decode", "-p", "canal-json", "-o", "speed=9"], "option speed: unknown"),
+        (["decode", "-p", "canal-json", "-o", "enable-tidb-extension=maybe"], "must be true or false"),
+        (["encode", "-p", "canal-json", "no such file"], "No such file"),
+    ],
+)
+def test_a_wrong_command_is_refused_at_once(arguments: list[str], complaint: str) -> None:
+    result = run(*arguments)
+
+    assert result.exit_code != 0
+    assert complaint in result.stderr
+
+
+def test_every_verb_has_help_with_an_example() -> None:
+    for verb in app.commands:
+        result = run(verb, "--help")
+
+        assert result.exit_code == 0
+        assert verb == "demo" or "Example:" in result.stdout
+
+
+def test_the_tour_runs() -> None:
+    result = run("demo")
+
+    assert result.exit_code == 0
+    assert "3 of 3 row changes equal" in result.stdout
+
+
+def test_the_installed_command_streams(tmp_path: Path) -> None:
+    """Output comes while input is still open, so files larger than memory pass."""
+    command = [str(Path(sys.executable).parent / "tidewire"), "decode", "-p", "canal-json"]
+    line = json.dumps(recorded_lines("canal-json", "types.default.ticdc")[0])
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        first = process.stdout.readline()
+        process.stdin.close()
+
+    assert json.loads(first)["message"] == 0
+    assert process.returncode == 0

@@ -1,0 +1,82 @@
+"""What keeps the house straight: import directions, the public names, what may not be in the tree."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tidewire
+from tidewire.codec import PROTOCOLS, protocol
+
+SOURCE = Path(tidewire.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    """Every module a file imports, by its full name."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module}
+    return found
+
+
+@pytest.mark.parametrize(
+    "module", ["tidewire", "tidewire.codec.open_protocol", "tidewire.codec.canal_json", "tidewire.plain"]
+)
+def test_the_core_imports_nothing_heavy(module: str) -> None:
+    heavy = ("pyspark", "pyarrow", "confluent_kafka", "fastavro", "httpx", "click", "rich", "lz4", "cramjam")
+    block = "; ".join(f"sys.modules[{name!r}] = None" for name in heavy)
+
+    subprocess.run([sys.executable, "-c", f"import sys; {block}; import {module}"], check=True)
+
+
+ALLOWED = {
+    "model": {"model"},
+    "errors": set(),
+    "registry": {"registry", "errors"},
+    "codec": {"codec", "model", "errors", "registry"},
+    "plain": {"plain", "model", "codec", "errors"},
+}
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_room_knows_only_the_rooms_below(room: str) -> None:
+    for path in MODULES:
+        if path.relative_to(SOURCE).parts[0].removesuffix(".py") != room:
+            continue
+        for name in imports(path):
+            package, _, rest = name.partition(".")
+            if package == "tidewire" and rest:
+                assert rest.split(".")[0] in ALLOWED[room], (path, name)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_codec_offers_the_same_names(name: str) -> None:
+    codec = protocol(name)
+
+    for member in ("Encoder", "Decoder", "encode", "decode", "inspect"):
+        assert getattr(codec, member).__doc__, member
+
+
+def test_the_public_names_are_there_and_documented() -> None:
+    assert sorted(tidewire.__all__, key=lambda name: (not name.isupper(), name)) == sorted(
+        tidewire.__all__, key=lambda name: (not name.isupper(), name)
+    )
+    for name in tidewire.__all__:
+        assert hasattr(tidewire, name)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_is_one_sitting_and_says_what_it_is(path: Path) -> None:
+    text = path.read_text()
+
+    assert len(text.splitlines()) <= 500
+    assert not text.strip() or ast.get_docstring(ast.parse(text))
+    assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
