@@ -10,6 +10,7 @@
     ├── OptionError          (ValueError)    an option is unknown or has a value it cannot take
     ├── UnknownProtocol      (LookupError)   no codec of that name
     ├── ClaimCheckError      (OSError)       the external part of a large message cannot be had
+    ├── RegistryError        (OSError)       a schema registry does not answer, or refuses
     └── MissingExtra         (ImportError)   an optional package is not installed
 
 An error carries its facts as attributes and in its text, and survives pickling: its ``args`` are what its
@@ -123,6 +124,29 @@ class ClaimCheckError(TidewireError, OSError):
 
     def __str__(self) -> str:
         return f"claim check {self.name!r}: {self.reason}"
+
+
+class RegistryError(TidewireError, OSError):
+    """A schema registry does not answer, or refuses.
+
+    ``registry`` says which one, without credentials; ``status`` is the HTTP status where there was an answer, and 404
+    for an unknown schema in any kind of registry.
+    """
+
+    code = "CDC:ErrAvroSchemaAPIError"
+
+    def __init__(self, registry: str, reason: str, status: int | None = None) -> None:
+        super().__init__(registry, reason)
+        self.registry = registry
+        self.reason = reason
+        self.status = status
+
+    def __reduce__(self) -> tuple[type[RegistryError], tuple[str, str, int | None]]:
+        return type(self), (self.registry, self.reason, self.status)  # OSError keeps two arguments, not three
+
+    def __str__(self) -> str:
+        status = "" if self.status is None else f" (HTTP {self.status})"
+        return f"schema registry {self.registry}: {self.reason}{status} [{self.code}]"
 
 
 class MissingExtra(TidewireError, ImportError):

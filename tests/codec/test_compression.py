@@ -6,7 +6,7 @@
   encoders made.
 * ``go``: the SHA-256 of what the libraries make of :func:`samples`, on amd64 and with their assembly:
   ``lz4.NewWriter`` of github.com/pierrec/lz4/v4 v4.1.27 and ``snappy.Encode`` of github.com/klauspost/compress v1.19.2,
-  the versions that TiCDC names.
+  the versions in the go.mod of pingcap/ticdc at 01f2bac345.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 import sys
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -128,7 +129,7 @@ def test_lz4_of_other_libraries() -> None:
 def test_truncation(how: Compression, data: bytes) -> None:
     packed = compress(data, how)
     for length in range(len(packed)):
-        with pytest.raises(ValueError, match=r"truncated|corrupt|cannot have|not an LZ4 frame"):
+        with pytest.raises(ValueError, match=r"truncated|corrupt|at most|not an LZ4 frame"):
             decompress(packed[:length], how)
 
 
@@ -136,18 +137,23 @@ def test_truncation(how: Compression, data: bytes) -> None:
 @pytest.mark.parametrize("more", [b"\x00", b"more", compress(b"again", SNAPPY), compress(b"again", LZ4)])
 @pytest.mark.parametrize("data", [b"", rows(600)], ids=["empty", "rows"])
 def test_trailing_bytes(how: Compression, data: bytes, more: bytes) -> None:
-    with pytest.raises(ValueError, match=r"follow the LZ4 frame|snappy block is corrupt|cannot have"):
+    with pytest.raises(ValueError, match=r"follow the LZ4 frame|snappy block is corrupt|at most"):
         decompress(compress(data, how) + more, how)
 
 
 def test_lz4_corruption() -> None:
-    packed = compress(rows(600), LZ4)
+    """Only an offset can change without harm, to another place with the same bytes."""
+    data = rows(600)
+    packed = compress(data, LZ4)
+    harmless = 0
     for at in range(len(packed)):
         for flip in (0x01, 0x80, 0xFF):
             corrupt = bytearray(packed)
             corrupt[at] ^= flip
-            with pytest.raises(ValueError, match="LZ4"):
-                decompress(bytes(corrupt), LZ4)
+            with suppress(ValueError):
+                assert decompress(bytes(corrupt), LZ4) == data
+                harmless += 1
+    assert harmless == 2
 
 
 def test_lz4_frame_to_be_skipped() -> None:
@@ -161,10 +167,8 @@ def test_nothing_but_value_errors(how: Compression, start: bytes, noise: bytes, 
     """Neither for arbitrary bytes nor for valid ones that were overwritten."""
     packed = compress(b"abcdefgh" * 12 + start, how)
     for data in (noise, packed[:at] + noise + packed[at + len(noise) :]):
-        try:
+        with suppress(ValueError):
             decompress(data, how)
-        except ValueError:
-            pass
 
 
 @pytest.mark.parametrize(
@@ -173,14 +177,14 @@ def test_nothing_but_value_errors(how: Compression, start: bytes, noise: bytes, 
         bytes.fromhex("ffffffff0f 00 61"),  # 4 GiB - 1
         bytes.fromhex("ffffffff7f 00 61"),  # 32 GiB - 1
         bytes.fromhex("ffffffffff 01 00 61"),  # more than five bytes
-        bytes.fromhex("16 00 61"),  # 22 bytes in two
+        bytes.fromhex("2b 00 61"),  # 43 bytes in two
         bytes.fromhex("01"),
     ],
     ids=lambda packed: packed.hex(),
 )
 def test_snappy_length_that_cannot_be(packed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cramjam.snappy.decompress_raw", None)  # It would take the memory: it must not be asked.
-    with pytest.raises(ValueError, match=r"cannot have|too large"):
+    with pytest.raises(ValueError, match=r"at most|too large"):
         decompress(packed, SNAPPY)
 
 
@@ -194,7 +198,7 @@ def test_snappy_at_its_densest() -> None:
 def test_largest(how: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lz4_frame if how is LZ4 else snappy_block, "LARGEST", 5 * MIB)
     assert decompress(compress(bytes(5 * MIB), how), how) == bytes(5 * MIB)
-    with pytest.raises(ValueError, match=r"more than|cannot have"):
+    with pytest.raises(ValueError, match=r"more than|at most"):
         decompress(compress(bytes(5 * MIB + 1), how), how)
 
 

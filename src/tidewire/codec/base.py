@@ -1,7 +1,7 @@
 """The shape every codec has: the same four names, the same two ways to make one.
 
 A codec module offers ``Encoder``, ``Decoder``, ``encode`` and ``decode``, and besides ``inspect`` for people and
-``CARRIES``, what the protocol can say. The functions are for one go, the classes for a loop.
+``carries``, what the protocol can say. The functions are for one go, the classes for a loop.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidewire.codec.claim_check import ClaimCheckStore
+from tidewire.codec.facts import Carries
 from tidewire.codec.options import Options
 from tidewire.model import Event, Message
 from tidewire.registry.base import Registry
@@ -90,4 +91,8 @@ class Codec(Protocol):
 
     def inspect(self, message: Message, options: Options = ..., resources: Resources = ...) -> Iterator[Field]:
         """Every byte of a message in order, with its meaning."""
+        ...
+
+    def carries(self, options: Options = ...) -> Carries:
+        """What the protocol can say with these options."""
         ...

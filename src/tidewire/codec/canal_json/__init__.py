@@ -13,10 +13,11 @@ from typing import Any
 from tidewire.codec.canal_json.decoder import Decoder
 from tidewire.codec.canal_json.encoder import Encoder
 from tidewire.codec.canal_json.inspector import inspect
+from tidewire.codec.facts import Carries
 from tidewire.codec.options import Options
 from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "decode", "encode", "inspect"]
+__all__ = ["Decoder", "Encoder", "carries", "decode", "encode", "inspect"]
 
 
 def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
@@ -27,3 +28,23 @@ def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
 def decode(message: Message, **options: Any) -> Iterator[Event]:
     """The events in one message."""
     return Decoder(Options(**options)).decode(message)
+
+
+def carries(options: Options = Options()) -> Carries:
+    """What Canal-JSON can say: types as text; timestamps and watermarks with the extension only."""
+    extension = options.enable_tidb_extension
+    told = {
+        "commit ts": extension,
+        "row key": extension and options.output_row_key,
+        "old values": not options.only_updated,
+        "deleted values": not options.delete_only_output_handle_key_columns,
+        "lengths": options.content_compatible,
+        "scales": options.content_compatible,
+        "enum elements": options.content_compatible,
+        "enum texts": options.content_compatible,
+    }
+    return Carries(
+        row=frozenset({"column types"} | {fact for fact, is_told in told.items() if is_told}),
+        ddl=frozenset({"names", "kind"} | ({"commit ts"} if extension else set())),
+        watermark=extension,
+    )

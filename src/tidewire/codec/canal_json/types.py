@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tidewire.codec.gotext import plain_number
 from tidewire.model import Column, JavaSQLType, MySQLType, Value
-from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import BLOBS, FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
 
 PROTOCOL: Final = "canal-json"
 WATERMARK_TYPE: Final = "TIDB_WATERMARK"

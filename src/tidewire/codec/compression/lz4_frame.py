@@ -1,7 +1,8 @@
 """LZ4 frames, byte for byte as TiCDC writes them.
 
 LZ4 leaves open which repetitions a compressor uses, and every library decides differently. TiCDC's is
-``github.com/pierrec/lz4/v4`` with its default options: what it decides is decided here.
+``github.com/pierrec/lz4/v4`` with its default options: what it decides is decided here. Versions 4.1.17, 4.1.22,
+4.1.27 and 4.1.33 agree.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _HEADER = _MAGIC + bytes.fromhex("64 70 b9")
 _BLOCK = 4 * 1024 * 1024
 _STORED = 1 << 31  # In a block's length: the block is not compressed.
 _END = bytes(4)
-_PIECE = 1024 * 1024
+_PIECE = 64 * 1024
 
 _PRIME = 227718039650203  # The library's multiplier to hash six bytes.
 _TAIL = 14  # No match is looked for in the last bytes of a block.
@@ -42,12 +43,13 @@ def decompress(data: bytes) -> bytes:
     if not data.startswith(_MAGIC):
         raise ValueError("this is not an LZ4 frame")
     decompressor = library("lz4.frame").LZ4FrameDecompressor()
+    # The library takes max_length bytes of memory at once: in proportion to the data, not what it might expand to.
+    step = max(_PIECE, 2 * len(data))
     pieces = []
     room = LARGEST
     while not decompressor.eof:
         try:
-            # The library takes max_length bytes of memory at once, so they are few.
-            piece = decompressor.decompress(data, max_length=min(_PIECE, room + 1))
+            piece = decompressor.decompress(data, max_length=min(step, room + 1))
         except (RuntimeError, MemoryError) as error:
             raise ValueError(f"the LZ4 frame is corrupt: {error}") from None
         if not (piece or decompressor.eof):

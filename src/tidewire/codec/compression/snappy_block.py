@@ -1,7 +1,8 @@
 """Snappy blocks, byte for byte as TiCDC writes them.
 
 Snappy leaves open which repetitions a compressor uses, and every library decides differently. TiCDC's is
-``github.com/klauspost/compress/snappy`` in its version for amd64: what it decides is decided here.
+``github.com/klauspost/compress/snappy`` with its assembly for amd64: what it decides is decided here. Versions
+1.17.11, 1.18.0, 1.19.2 and 1.20.3 agree; 1.17.9 differs for data of 16 to 64 KiB, 1.16.5 also for shorter data.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ def decompress(data: bytes) -> bytes:
     cramjam = library("cramjam")
     declared, start = _read_varint(data)
     # The densest element is a copy of 64 bytes in three.
-    if declared > min(LARGEST, (len(data) - start) * 64 // 3):
-        raise ValueError(f"{len(data)} bytes of snappy cannot have {declared}, as they say")
+    most = min(LARGEST, (len(data) - start) * 64 // 3)
+    if declared > most:
+        raise ValueError(f"the snappy block claims to have {declared} bytes, it can have at most {most}")
     try:
         return bytes(cramjam.snappy.decompress_raw(data))
     except (cramjam.DecompressionError, MemoryError) as error:
@@ -105,6 +107,7 @@ def _read_varint(data: bytes) -> tuple[int, int]:
 
 
 def _varint(number: int) -> bytearray:
+    """A number, seven bits to the byte."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -114,6 +117,7 @@ def _varint(number: int) -> bytearray:
 
 
 def _write_literal(out: bytearray, literal: bytes) -> None:
+    """Bytes as they are, if any, after their number."""
     if not literal:
         return
     rest = len(literal) - 1

@@ -70,9 +70,7 @@ class Decoder:
             cursor = body.cursor(data)
             match heading.type:
                 case EventType.ROW:
-                    if number >= len(layout.groups):
-                        raise cursor.refuse(f"no size table for the column groups of event {number}")
-                    yield _row(data, heading, name, layout.groups[number], terms)
+                    yield _row(data, heading, name, layout.groups_of(number), terms)
                 case EventType.DDL:
                     yield _ddl(cursor, heading, name)
                 case EventType.RESOLVED:
@@ -104,9 +102,7 @@ def _ddl(cursor: Cursor, heading: Heading, name: TableName) -> Ddl:
     return Ddl(name, heading.commit_ts, query, type_)
 
 
-def _row(
-    data: bytes, heading: Heading, name: TableName, groups: Sequence[Section], terms: Sequence[str]
-) -> RowChange:
+def _row(data: bytes, heading: Heading, name: TableName, groups: Sequence[Section], terms: Sequence[str]) -> RowChange:
     columns: dict[str, Column] = {}
     images: dict[int, Row] = {}
     for group in groups:
@@ -136,8 +132,6 @@ def _image(cursor: Cursor, terms: Sequence[str], columns: dict[str, Column]) -> 
     row: dict[str, Value] = {}
     for column, length in zip(found, list(read_lengths(cursor, len(found))), strict=True):
         start = cursor.at
-        if column.name in row:
-            raise cursor.refuse(f"column {column.name} is there twice")
         raw = None if length is None else cursor.take(length)
         row[column.name] = read_value(column, raw, start)
         columns.setdefault(column.name, column)
@@ -150,6 +144,9 @@ def read_columns(cursor: Cursor, terms: Sequence[str]) -> Sequence[Column]:
     count = cursor.count("columns", CELL_BYTES)
     at = cursor.at
     names = [_term(terms, term, at) for term in read_delta_varints(cursor, count)]
+    if len(set(names)) < count:
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        raise cursor.refuse(f"column {twice} is there twice", at)
     at = cursor.at
     types = [_type(code, name, at) for code, name in zip(read_uvarints(cursor, count), names, strict=True)]
     at = cursor.at
@@ -214,7 +211,7 @@ def _text(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise ValueError(f"{raw!r} is not UTF-8") from None
+        raise ValueError("not UTF-8") from None
 
 
 _DECIMAL = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
@@ -223,7 +220,7 @@ _DECIMAL = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 def _decimal(_: Column, raw: bytes) -> Decimal:
     text = _text(raw)
     if _DECIMAL.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is not a decimal number")
+        raise ValueError(f"{text[:80]!r} is not a decimal number")
     return Decimal(text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple, TypeAlias, assert_never
 
 from tidewire.codec.base import Resources
 from tidewire.codec.craft.chunks import (
@@ -62,11 +62,14 @@ class _Place(NamedTuple):
     table: bytes | None = None
 
 
+_Groups: TypeAlias = Sequence[tuple[GroupType, Sequence[_Cell]]]
+
+
 class _Row(NamedTuple):
     """A row change, ready but for the numbers of its names."""
 
     place: _Place
-    groups: Sequence[tuple[GroupType, Sequence[_Cell]]]
+    groups: _Groups
 
     @property
     def estimate(self) -> int:
@@ -180,7 +183,9 @@ def _rows(batch: Sequence[_Row]) -> Message:
     return _message([row.place for row in batch], [row.groups for row in batch])
 
 
-def _message(places: Sequence[_Place], bodies: Sequence[bytes | Sequence[tuple[GroupType, Sequence[_Cell]]]]) -> Message:
+def _message(
+    places: Sequence[_Place], bodies: Sequence[bytes | Sequence[tuple[GroupType, Sequence[_Cell]]]]
+) -> Message:
     """One message. A body is finished bytes, or the groups of a row: their names are numbered last."""
     terms = TermDictionary()
     header = _header(places, terms)
@@ -254,7 +259,9 @@ def _float(column: Column, value: float) -> bytes:
 
 
 def _string(_: Column, value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else bytes(memoryview(value))
+    if not isinstance(value, str | bytes):
+        raise TypeError("text or bytes were expected")
+    return value.encode() if isinstance(value, str) else value
 
 
 _WRITERS: Mapping[MySQLType, Callable[[Column, Any], bytes | None]] = {

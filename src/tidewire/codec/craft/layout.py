@@ -62,6 +62,13 @@ class Layout(NamedTuple):
     dictionary: Section
     tables: Section
 
+    def groups_of(self, number: int) -> Sequence[Section]:
+        """The column groups of a row."""
+        if number >= len(self.groups):
+            at = self.bodies[number].start
+            raise DecodeError(PROTOCOL, f"no size table for the column groups of event {number}", at, "value")
+        return self.groups[number]
+
 
 def read_version(data: bytes) -> Section:
     """The version; like the reference this accepts every one but 0."""
@@ -91,7 +98,7 @@ def read_layout(data: bytes) -> Layout:
         )
     header = Section(version.end, version.end + header_size)
     bodies = _split(header.end, sizes)
-    groups = []
+    groups: list[tuple[Section, ...]] = []
     while cursor.left:
         at = cursor.at
         if len(groups) == len(bodies):

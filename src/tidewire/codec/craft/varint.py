@@ -66,6 +66,10 @@ class Cursor:
         """How many bytes of the section have not been read."""
         return self.end - self.at
 
+    def ahead(self) -> Cursor:
+        """A second cursor at the same place, to look ahead with."""
+        return Cursor(self.data, self.at, self.end)
+
     def refuse(self, reason: str, at: int | None = None) -> DecodeError:
         """The error to raise for what stands at the cursor, or at an earlier byte."""
         return DecodeError(PROTOCOL, reason, self.at if at is None else at, "value")

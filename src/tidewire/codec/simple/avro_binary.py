@@ -9,7 +9,7 @@ The inspector looks over its shoulder.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
@@ -171,14 +171,14 @@ class Reader:
         found: dict[str, Any] = {}
         for _ in self._items():
             start = self.at
-            name = self.string()
+            name = self._string()
             self._tell(start, "key", name)
             if name in found:
                 raise self.refuse(f"{name!r} is there twice", start)
             found[name] = self._inside(name, values)
         return found
 
-    def _items(self) -> Any:
+    def _items(self) -> Iterator[int]:
         """One number per item; no item of Simple's schema is empty, so no count can be larger than what is left."""
         number = 0
         while count := self._block():
@@ -187,10 +187,10 @@ class Reader:
 
     def _block(self) -> int:
         start = self.at
-        count = self.long()
+        count = self._long()
         if count < 0:
             count = -count
-            size = self.long()
+            size = self._long()
             if not 0 <= size <= len(self.data) - self.at:
                 raise self.refuse(f"a block of {size} bytes, but {len(self.data) - self.at} are left", start)
         if count > len(self.data) - self.at:
@@ -200,22 +200,22 @@ class Reader:
 
     def _index(self, count: int, what: str) -> int:
         start = self.at
-        index = self.long()
+        index = self._long()
         if not 0 <= index < count:
             raise self.refuse(f"{index} is no {what}, there are {count}", start)
         return index
 
-    def null(self) -> None:
+    def _null(self) -> None:
         """Nothing at all."""
 
-    def boolean(self) -> bool:
+    def _boolean(self) -> bool:
         """One byte, 0 or 1."""
         byte = self._take(1)[0]
         if byte > 1:
             raise self.refuse(f"{byte} is neither true nor false", self.at - 1)
         return bool(byte)
 
-    def long(self) -> int:
+    def _long(self) -> int:
         """A 64-bit integer: zigzag, seven bits to a byte, the lowest first."""
         start, number = self.at, 0
         for shift in range(0, 70, 7):
@@ -227,33 +227,33 @@ class Reader:
             raise self.refuse("an integer of more than 64 bits", start)
         return number >> 1 ^ -(number & 1)
 
-    def int(self) -> int:
+    def _int(self) -> int:
         """A 32-bit integer, written like a long."""
         start = self.at
-        number = self.long()
+        number = self._long()
         if not -1 << 31 <= number < 1 << 31:
             raise self.refuse(f"{number} is no 32-bit integer", start)
         return number
 
-    def float(self) -> float:
+    def _float(self) -> float:
         """Four bytes, the lowest first."""
         return float(struct.unpack("<f", self._take(4))[0])
 
-    def double(self) -> float:
+    def _double(self) -> float:
         """Eight bytes, the lowest first."""
         return float(struct.unpack("<d", self._take(8))[0])
 
-    def bytes(self) -> bytes:
+    def _bytes(self) -> bytes:
         """A length and so many bytes."""
         start = self.at
-        length = self.long()
+        length = self._long()
         if not 0 <= length <= len(self.data) - self.at:
             raise self.refuse(f"a length of {length}, but {len(self.data) - self.at} bytes are left", start)
         return self._take(length)
 
-    def string(self) -> str:
+    def _string(self) -> str:
         """Bytes that are text; what is not UTF-8 comes out as lone surrogates."""
-        return self.bytes().decode("utf-8", "surrogateescape")
+        return self._bytes().decode("utf-8", "surrogateescape")
 
     def _take(self, count: int) -> bytes:
         end = self.at + count
@@ -265,14 +265,14 @@ class Reader:
 
 
 _READERS: Mapping[Primitive, Callable[[Reader], Any]] = {
-    Primitive.NULL: Reader.null,
-    Primitive.BOOLEAN: Reader.boolean,
-    Primitive.INT: Reader.int,
-    Primitive.LONG: Reader.long,
-    Primitive.FLOAT: Reader.float,
-    Primitive.DOUBLE: Reader.double,
-    Primitive.STRING: Reader.string,
-    Primitive.BYTES: Reader.bytes,
+    Primitive.NULL: Reader._null,
+    Primitive.BOOLEAN: Reader._boolean,
+    Primitive.INT: Reader._int,
+    Primitive.LONG: Reader._long,
+    Primitive.FLOAT: Reader._float,
+    Primitive.DOUBLE: Reader._double,
+    Primitive.STRING: Reader._string,
+    Primitive.BYTES: Reader._bytes,
 }
 
 

@@ -1,0 +1,192 @@
+"""Simple's JSON encoding, as Go's ``encoding/json`` writes it."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from tidewire.codec.gotext import STANDARD, plain_number
+from tidewire.codec.jsontext import Reader, once, read_json, text
+from tidewire.codec.simple.wire import PROTOCOL, Wire
+from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValue, Time, Timestamp, Value
+from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.values import enum_text, float32, set_text
+
+_ORDER: Final = (
+    "version", "database", "table", "tableID", "type", "sql", "commitTs", "buildTs", "schemaVersion",
+    "claimCheckLocation", "handleKeyOnly", "checksum", "data", "old", "tableSchema", "preTableSchema",
+)  # fmt: skip
+_ALWAYS: Final = frozenset({"version", "type", "commitTs", "buildTs"})
+_DATA_TYPE_ALWAYS: Final = frozenset({"mysqlType", "charset", "collate"})
+
+
+def dump(message: Wire) -> bytes:
+    """A wire message as JSON: empty members left out, columns sorted by name."""
+    members = {name: message.get(name, 0) for name in _ORDER if name in _ALWAYS or message.get(name)}
+    for name in ("data", "old"):
+        if name in members:
+            members[name] = dict(sorted(members[name].items()))
+    for name in ("tableSchema", "preTableSchema"):
+        if name in members:
+            columns = [_column(column) for column in members[name]["columns"]]
+            members[name] = members[name] | {"columns": columns}
+    return _json(members)
+
+
+def _column(column: Wire) -> Wire:
+    data_type = {
+        name: value for name, value in column["dataType"].items() if value or name in _DATA_TYPE_ALWAYS
+    }
+    default = column["default"]
+    if data_type["mysqlType"] == "bit" and isinstance(default, bytes):
+        default = int.from_bytes(default)
+    return column | {"dataType": data_type, "default": default}
+
+
+def _json(value: Any) -> bytes:
+    match value:
+        case dict():
+            return b"{%s}" % b",".join(b"%s:%s" % (STANDARD.quote(name), _json(item)) for name, item in value.items())
+        case list():
+            return b"[%s]" % b",".join(map(_json, value))
+        case str() | bytes():
+            return STANDARD.quote(value)
+        case None:
+            return b"null"
+        case bool():
+            return b"true" if value else b"false"
+        case int():
+            return b"%d" % value
+        case _:
+            raise TypeError(f"{value!r} has no place in a message")
+
+
+def load(data: bytes, part: str) -> Wire:
+    """A wire message from JSON; members that are ``null`` count as absent."""
+    reader = Reader(read_json(data, PROTOCOL, part, objects=once), PROTOCOL, part)
+    return {name: value for name, value in reader.members.items() if value is not None}
+
+
+def write_value(column: Column, value: Any, zone: str) -> str | bytes | Wire:
+    """A value that is not NULL: a string, and an object for a TIMESTAMP."""
+    return _WRITERS[column.type](column, value, zone)
+
+
+def read_value(column: Column, raw: Any) -> Value:
+    """The value behind a string, or behind a TIMESTAMP's object."""
+    if isinstance(raw, dict) and column.type is MySQLType.TIMESTAMP:
+        return read_timestamp(raw)
+    if not isinstance(raw, str):
+        raise ValueError(f"{raw!r} is not text")
+    return READERS[column.type](column, raw)
+
+
+def read_timestamp(raw: Wire) -> Timestamp:
+    """A TIMESTAMP with the zone its text is in."""
+    location, value = raw.get("location", ""), raw.get("value")
+    if not isinstance(location, str) or not isinstance(value, str):
+        raise ValueError("a timestamp is a value and a location, both text")
+    return Timestamp(plain_text(value), zone=plain_text(location) or None)
+
+
+def write_timestamp(value: Timestamp, zone: str) -> Wire:
+    """A TIMESTAMP with the zone its text is in: its own, or else the server's."""
+    return {"location": value.zone or zone, "value": value.text}
+
+
+def plain_text(raw: str) -> str:
+    """Text that is certainly UTF-8."""
+    found = text(raw)
+    if not isinstance(found, str):
+        raise ValueError(f"{found!r} is not UTF-8")
+    return found
+
+
+def _write_string(column: Column, value: str | bytes, _: str) -> str | bytes:
+    if not column.is_binary:
+        return value
+    return base64.b64encode(value.encode() if isinstance(value, str) else value)
+
+
+_Writer = Callable[[Column, Any, str], str | bytes | Wire]
+
+_WRITERS: Mapping[MySQLType, _Writer] = {
+    **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, lambda _, value, zone: f"{value:d}"),
+    **dict.fromkeys(FLOATS, lambda column, value, _: plain_number(value, single=column.type is MySQLType.FLOAT)),
+    **dict.fromkeys(NUMBERED, lambda _, value, zone: f"{value.index:d}"),
+    **dict.fromkeys(TEMPORAL, lambda _, value, zone: value.text),
+    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value, zone: value),
+    **dict.fromkeys(STRINGS, _write_string),
+    MySQLType.DECIMAL: lambda _, value, zone: format(value, "f"),
+    MySQLType.TIMESTAMP: lambda _, value, zone: write_timestamp(value, zone),
+}
+
+_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
+_DECIMAL = re.compile(r"-?\d{1,65}(\.\d{1,30})?", re.ASCII)
+_FLOAT = re.compile(r"-?\d{1,400}(\.\d{1,400})?([eE][-+]?\d{1,3})?", re.ASCII)
+
+
+def _matching(pattern: re.Pattern[str], raw: str, what: str) -> str:
+    if pattern.fullmatch(raw) is None:
+        raise ValueError(f"{raw!r} is not {what}")
+    return raw
+
+
+def _integer(column: Column, raw: str) -> int:
+    number = int(_matching(_INTEGER, raw, "an integer"))
+    low, high = (0, 1 << 64) if column.unsigned else (-1 << 63, 1 << 63)
+    if not low <= number < high:
+        raise ValueError(f"{number} is not {'an unsigned' if column.unsigned else 'a signed'} 64-bit integer")
+    return number
+
+
+def _unsigned(_: Column, raw: str) -> int:
+    number = int(_matching(_INTEGER, raw, "an integer"))
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"{number} is not an unsigned 64-bit integer")
+    return number
+
+
+def _float(column: Column, raw: str) -> float:
+    number = float(_matching(_FLOAT, raw, "a number"))
+    if not math.isfinite(number):
+        raise ValueError("the number is too large")
+    return float32(number) if column.type is MySQLType.FLOAT else number
+
+
+def _string(column: Column, raw: str) -> str | bytes:
+    return base64.b64decode(plain_text(raw), validate=True) if column.is_binary else text(raw)
+
+
+def enum_value(column: Column, index: int) -> EnumValue:
+    """An ENUM's value with its name, which the schema tells."""
+    return EnumValue(index, enum_text(index, column.elements))
+
+
+def set_value(column: Column, mask: int) -> SetValue:
+    """A SET's value with its names, which the schema tells."""
+    return SetValue(mask, set_text(mask, column.elements))
+
+
+READERS: Mapping[MySQLType, Callable[[Column, str], Value]] = {
+    **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _integer),
+    **dict.fromkeys(FLOATS, _float),
+    **dict.fromkeys(STRINGS, _string),
+    **dict.fromkeys((MySQLType.DATE, MySQLType.NEWDATE), lambda _, raw: Date(plain_text(raw))),
+    **dict.fromkeys(
+        (MySQLType.JSON, MySQLType.VECTOR, MySQLType.UNSPECIFIED, MySQLType.NULL, MySQLType.GEOMETRY),
+        lambda _, raw: plain_text(raw),
+    ),
+    MySQLType.DATETIME: lambda _, raw: DateTime(plain_text(raw)),
+    MySQLType.TIMESTAMP: lambda _, raw: Timestamp(plain_text(raw)),
+    MySQLType.TIME: lambda _, raw: Time(plain_text(raw)),
+    MySQLType.BIT: _unsigned,
+    MySQLType.ENUM: lambda column, raw: enum_value(column, _unsigned(column, raw)),
+    MySQLType.SET: lambda column, raw: set_value(column, _unsigned(column, raw)),
+    MySQLType.DECIMAL: lambda _, raw: Decimal(_matching(_DECIMAL, raw, "a decimal number")),
+}
+"""How a value is read from text, per type; Avro shares those it writes as text too."""

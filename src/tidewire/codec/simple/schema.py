@@ -1,0 +1,245 @@
+"""Table schemas on the wire, and the decoder's memory of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tidewire.codec.jsontext import Reader, text
+from tidewire.codec.simple.wire import Wire
+from tidewire.model import Column, Index, MySQLType, TableName, TableSchema
+from tidewire.model.types import FLOATS, TEXTUAL, TypeText, parse_type
+
+SYNTHETIC_PRIMARY = "primary"
+"""The index a server adds for a clustered integer primary key, which TiDB keeps no index for (those are PRIMARY)."""
+
+_UNDECLARED = -1
+"""TiDB's length of a VECTOR without dimension."""
+
+_LENGTHS: Mapping[MySQLType, tuple[int, int]] = {
+    MySQLType.TINYINT: (4, 3),
+    MySQLType.SMALLINT: (6, 5),
+    MySQLType.MEDIUMINT: (9, 8),
+    MySQLType.INT: (11, 10),
+    MySQLType.BIGINT: (20, 20),
+    MySQLType.FLOAT: (12, 12),
+    MySQLType.DOUBLE: (22, 22),
+    MySQLType.DECIMAL: (10, 10),
+    MySQLType.DATE: (10, 10),
+    MySQLType.DATETIME: (19, 19),
+    MySQLType.TIMESTAMP: (19, 19),
+    MySQLType.TIME: (10, 10),
+    MySQLType.YEAR: (4, 4),
+    MySQLType.BIT: (1, 1),
+    MySQLType.TINYBLOB: (255, 255),
+    MySQLType.BLOB: (65535, 65535),
+    MySQLType.MEDIUMBLOB: (16777215, 16777215),
+    MySQLType.LONGBLOB: (4294967295, 4294967295),
+    MySQLType.JSON: (4294967295, 4294967295),
+}
+"""TiDB's length of a type that declares none, signed and unsigned: for columns of protocols that send no length."""
+
+
+def table_to_wire(schema: TableSchema) -> Wire:
+    """A table schema as a ``tableSchema`` with every member there is."""
+    indexes = [
+        {
+            "name": index.name,
+            "unique": index.unique,
+            "primary": index.primary,
+            "nullable": index.nullable,
+            "columns": list(index.columns),
+        }
+        for index in schema.indexes
+    ]
+    if schema.primary_key and not any(index.primary for index in schema.indexes):
+        key = list(schema.primary_key)
+        indexes.append(
+            {"name": SYNTHETIC_PRIMARY, "unique": True, "primary": True, "nullable": False, "columns": key}
+        )
+    return {
+        "schema": schema.name.schema,
+        "table": schema.name.table,
+        "tableID": schema.table_id or 0,
+        "version": schema.version or 0,
+        "columns": [_column_to_wire(column) for column in schema.columns],
+        "indexes": indexes,
+    }
+
+
+def _column_to_wire(column: Column) -> Wire:
+    binary = column.type not in TEXTUAL or column.charset == "binary"
+    charset = column.charset if column.charset is not None else "binary" if binary else "utf8mb4"
+    collation = "binary" if charset == "binary" else f"{charset}_bin"
+    return {
+        "name": column.name,
+        "dataType": {
+            "mysqlType": column.base_type,
+            "charset": charset,
+            "collate": collation if column.collation is None else column.collation,
+            "length": _length(column),
+            "decimal": 0 if column.type in FLOATS else column.decimal or 0,
+            "elements": list(column.elements),
+            "unsigned": column.unsigned,
+            "zerofill": column.zerofill,
+        },
+        "nullable": not column.primary_key if column.nullable is None else column.nullable,
+        "default": column.default,
+    }
+
+
+def _length(column: Column) -> int:
+    if column.length is not None:
+        return column.length
+    if column.type in _FRACTIONAL and column.decimal:
+        return _FRACTIONAL[column.type] + 1 + column.decimal
+    return _LENGTHS.get(column.type, (_UNDECLARED, _UNDECLARED))[column.unsigned]
+
+
+_FRACTIONAL: Mapping[MySQLType, int] = {MySQLType.DATETIME: 19, MySQLType.TIMESTAMP: 19, MySQLType.TIME: 10}
+"""Types with digits of a second, and their length without: the digits add one and themselves."""
+
+
+def table_from_wire(reader: Reader) -> TableSchema:
+    """The table schema of a ``tableSchema``."""
+    columns = [_column_from_wire(item) for item in _objects(reader, "columns")]
+    names = {column.name for column in columns}
+    if len(names) < len(columns):
+        raise reader.refuse("a column is there twice", "columns")
+    indexes = [_index_from_wire(item, names) for item in _objects(reader, "indexes")]
+    primary = {name for index in indexes if index.primary for name in index.columns}
+    return TableSchema.build(
+        TableName(reader.string("schema"), reader.string("table")),
+        [replace(column, primary_key=column.name in primary) for column in columns],
+        [index for index in indexes if not _is_synthetic(index)],
+        table_id=signed(reader, "tableID"),
+        version=reader.integer("version"),
+        pk_is_handle=any(map(_is_synthetic, indexes)),
+    )
+
+
+def _is_synthetic(index: Index) -> bool:
+    return index.primary and index.name == SYNTHETIC_PRIMARY
+
+
+def _index_from_wire(reader: Reader, names: set[str]) -> Index:
+    columns = _strings(reader, "columns")
+    for name in columns:
+        if name not in names:
+            raise reader.refuse(f"column {name} is not in the table", "columns")
+    unique, primary, nullable = (reader.boolean(name) for name in ("unique", "primary", "nullable"))
+    return Index(reader.string("name"), columns, unique, primary, nullable)
+
+
+def _column_from_wire(reader: Reader) -> Column:
+    name, kind = reader.string("name"), reader.object("dataType")
+    try:
+        parsed = parse_type(kind.string("mysqlType"))
+    except ValueError as error:
+        raise kind.refuse(str(error), "mysqlType") from None
+    length = signed(kind, "length", default=0)
+    column = Column(
+        name,
+        parsed.type,
+        nullable=reader.boolean("nullable"),
+        unsigned=kind.boolean("unsigned") or parsed.unsigned,
+        zerofill=kind.boolean("zerofill") or parsed.zerofill,
+        charset="binary" if parsed.binary else kind.string("charset", ""),
+        collation=kind.string("collate", ""),
+        length=None if length < 0 else length,
+        decimal=_decimal(kind, parsed, length),
+        elements=_strings(kind, "elements"),
+    )
+    return replace(column, default=_default(reader, column))
+
+
+def _decimal(kind: Reader, parsed: TypeText, length: int) -> int | None:
+    """The scale. Where Avro leaves it out, the length still tells the digits of a second."""
+    if "decimal" in kind.members:
+        return kind.integer("decimal", bits=31)
+    if parsed.type in FLOATS:
+        return None
+    digits = length - _FRACTIONAL.get(parsed.type, length) - 1
+    return digits if 0 < digits <= 6 else 0
+
+
+def _default(reader: Reader, column: Column) -> str | bytes | None:
+    match reader.members.get("default"):
+        case None:
+            return None
+        case str(raw) if column.type is MySQLType.BIT:
+            return raw.encode("utf-8", "surrogateescape")
+        case str(raw):
+            return text(raw)
+        case int(number) if column.type is MySQLType.BIT and not isinstance(number, bool):
+            size = ((column.length or 0) + 7) // 8
+            if size > 8 or not 0 <= number < 1 << 8 * size:
+                raise reader.refuse(f"{number} does not fit bit({column.length})", "default")
+            return number.to_bytes(size)
+        case other:
+            raise reader.refuse(f"{other!r} is no default of a {column.base_type} column", "default")
+
+
+def signed(reader: Reader, name: str, default: int | None = None) -> int:
+    """A signed 64-bit integer."""
+    value = reader.members.get(name, default)
+    if type(value) is not int or not -1 << 63 <= value < 1 << 63:
+        raise reader.refuse("a signed 64-bit integer was expected", name)
+    return value
+
+
+def _objects(reader: Reader, name: str) -> list[Reader]:
+    return [
+        Reader(item, reader.protocol, reader.part, f"{reader.path}.{name}[{number}]")
+        for number, item in enumerate(_list(reader, name))
+    ]
+
+
+def _strings(reader: Reader, name: str) -> tuple[str, ...]:
+    items = _list(reader, name)
+    for item in items:
+        if not isinstance(item, str) or not isinstance(text(item), str):
+            raise reader.refuse("a list of texts was expected", name)
+    return tuple(items)
+
+
+def _list(reader: Reader, name: str) -> list[Any]:
+    items = reader.members.get(name, [])
+    if not isinstance(items, list):
+        raise reader.refuse("a list was expected", name)
+    return items
+
+
+class SchemaCache:
+    """The schemas a decoder has seen, the least recently used ones forgotten. One cache can serve many decoders.
+
+    A schema is known by schema name, table name and version; the first one wins, as repeated BOOTSTRAP messages bring
+    nothing new. TRUNCATE gives a table a new id but keeps its version, so an id that is known exactly comes first.
+    """
+
+    def __init__(self, size: int = 10_000) -> None:
+        self._size = size
+        self._schemas: OrderedDict[tuple[TableName, int, int | None], TableSchema] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._schemas)
+
+    def add(self, schema: TableSchema) -> None:
+        """Remember a schema, unless one is there already."""
+        for table_id in (schema.table_id, None):
+            key = schema.name, schema.version or 0, table_id
+            self._schemas.setdefault(key, schema)
+            self._schemas.move_to_end(key)
+        while len(self._schemas) > self._size:
+            self._schemas.popitem(last=False)
+
+    def find(self, name: TableName, version: int, table_id: int) -> TableSchema | None:
+        """The schema of a row with that physical table id, if it came by."""
+        for known_id in (table_id, None):
+            key = name, version, known_id
+            if key in self._schemas:
+                self._schemas.move_to_end(key)
+                return self._schemas[key]
+        return None

@@ -1,0 +1,79 @@
+"""Schemas in a JSON file, beside a topic that is a file.
+
+::
+
+    {"schemas": {"1": "{\\"type\\":…}"}, "subjects": {"test_t-key": [1]}}
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tidewire.errors import RegistryError
+from tidewire.registry.memory import MemoryRegistry
+
+
+class FileRegistry:
+    """Schemas in a JSON file. Many may read it, one may write it."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._known: MemoryRegistry | None = None
+
+    def __repr__(self) -> str:
+        return f"FileRegistry({str(self.path)!r})"
+
+    def register(self, subject: str, schema: str) -> int:
+        """The id of a schema under a subject; the file holds it when this returns."""
+        known = self._known = self._known or self._load()
+        before = known.schemas(), {name: list(ids) for name, ids in known.subjects.items()}
+        schema_id = known.register(subject, schema)
+        if before != (known.schemas(), known.subjects):
+            self._save(known)
+        return schema_id
+
+    def schema(self, schema_id: int) -> str:
+        """The text of a schema."""
+        if self._known is not None:
+            try:
+                return self._known.schema(schema_id)
+            except RegistryError:
+                pass  # somebody may have written it in the meantime
+        self._known = self._load()
+        try:
+            return self._known.schema(schema_id)
+        except RegistryError as error:
+            raise self._refuse(error.reason, error.status) from None
+
+    def _load(self) -> MemoryRegistry:
+        try:
+            content = json.loads(self.path.read_bytes())
+        except FileNotFoundError:
+            return MemoryRegistry()
+        except OSError as error:
+            raise self._refuse(str(error)) from error
+        except (ValueError, RecursionError) as error:
+            raise self._refuse(f"not a JSON file: {error}") from None
+        match content:
+            case {"schemas": dict(schemas), "subjects": dict(subjects)} if all(
+                id_.isdecimal() and isinstance(schema, str) for id_, schema in schemas.items()
+            ):
+                known = MemoryRegistry({int(id_): schema for id_, schema in schemas.items()})
+                known.subjects = {subject: list(ids) for subject, ids in subjects.items()}
+                return known
+        raise self._refuse('not a file of schemas: "schemas" (id to text) and "subjects" (name to ids) are expected')
+
+    def _save(self, known: MemoryRegistry) -> None:
+        schemas = {str(id_): schema for id_, schema in sorted(known.schemas().items())}
+        content = json.dumps({"schemas": schemas, "subjects": known.subjects}, ensure_ascii=False, indent=1)
+        partial = self.path.with_name(f".{self.path.name}.partial")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(content + "\n", encoding="utf-8")
+            partial.replace(self.path)
+        except OSError as error:
+            raise self._refuse(str(error)) from error
+
+    def _refuse(self, reason: str, status: int | None = None) -> RegistryError:
+        return RegistryError(f"file:{self.path}", reason, status)
