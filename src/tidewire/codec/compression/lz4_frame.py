@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidewire.codec.compression.common import LARGEST, backward, forward, library, word_at
+from tidewire.codec.compression.repetition import backward, forward, word_at
+from tidewire.codec.compression.unpacking import LARGEST, library
 
 _MAGIC = bytes.fromhex("04224d18")
 # Version 1, independent blocks, content checksum; blocks of up to 4 MiB; checksum of these two bytes.

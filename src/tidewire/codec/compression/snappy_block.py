@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tidewire.codec.compression.common import LARGEST, backward, forward, library, word_at
+from tidewire.codec.compression.repetition import backward, forward, word_at
+from tidewire.codec.compression.unpacking import LARGEST, library
 
 _TAIL = 8  # No match is looked for in the last bytes.
 _NEAR = 0xFFFF  # The largest offset that fits two bytes.

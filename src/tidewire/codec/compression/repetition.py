@@ -1,28 +1,13 @@
-"""What both formats share: the compiled libraries, a limit, and how to find out how far a repetition reaches."""
+"""How far a repetition reaches: what both match finders ask."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from struct import Struct
-from typing import Any
-
-from tidewire.errors import MissingExtra
-
-LARGEST = 128 * 1024 * 1024
-"""No value is larger when unpacked: TiDB's largest transaction entry has 120 MiB."""
 
 word_at = Struct("<Q").unpack_from
 """``(word,) = word_at(data, here)``: the eight bytes from ``here`` on as a number."""
 
 _STEP = 32
-
-
-def library(name: str) -> Any:
-    """An optional package's module, imported when it is needed."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise MissingExtra(name.partition(".")[0], "compression") from None
 
 
 def backward(data: bytes, here: int, there: int, floor: int) -> int:
