@@ -9,6 +9,7 @@ from tidewire.cli.decode import decode
 from tidewire.cli.demo import demo
 from tidewire.cli.encode import encode
 from tidewire.cli.inspect import inspect
+from tidewire.cli.transcode import transcode
 from tidewire.errors import TidewireError
 
 
@@ -32,5 +33,5 @@ def app() -> None:
     """
 
 
-for _verb in (decode, encode, inspect, demo):
+for _verb in (decode, encode, inspect, transcode, demo):
     app.add_command(_verb)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator
 from itertools import groupby
@@ -120,8 +119,5 @@ class _Feed:
 
 
 def _write(codecs: LineCodecs, line: Line, message: Message) -> None:
-    output = {name: line[name] for name in ("id",) if name in line} | message_to_plain(message)
-    files = codecs.taken_claim_checks()
-    if files:
-        output["claim_check_files"] = {name: base64.b64encode(data).decode() for name, data in files.items()}
-    write_line(output)
+    identity = {"id": line["id"]} if "id" in line else {}
+    write_line(identity | message_to_plain(message) | codecs.brought(message))

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidewire.cli.codecs import origin_of
+from tidewire.cli.codecs import LineCodecs, origin_of
 from tidewire.cli.lines import (
     EXPECTED,
     Line,
@@ -21,7 +21,7 @@ from tidewire.cli.lines import (
     source_argument,
     write_line,
 )
-from tidewire.codec import Field, Options, protocol
+from tidewire.codec import Field, protocol
 from tidewire.plain import message_from_plain
 
 _UNREADABLE = "?"
@@ -44,13 +44,13 @@ def inspect(protocol_name: str, settings: tuple[str, ...], wanted: int | None, o
     """
     report = Report()
     console = Console(width=None if sys.stdout.isatty() else 140)
-    codec, defaults = protocol(protocol_name), parse_settings(settings)
+    codec, codecs = protocol(protocol_name), LineCodecs(protocol_name, parse_settings(settings))
     for number, line in read_lines(source, report):
         if wanted is not None and number != wanted:
             continue
         try:
-            options = Options.parse({**defaults, **line.get("options", {})})
-            fields = list(codec.inspect(message_from_plain(line), options))
+            options, resources = codecs.received(line)
+            fields = list(codec.inspect(message_from_plain(line), options, resources))
         except EXPECTED as error:
             report.refuse(number, line, error)
             continue

@@ -87,7 +87,7 @@ class _Writer:
         place = {name: origin[name] for name in ("id", "topic", "partition") if name in origin}
         channel = (origin.get("topic"), origin.get("partition"))
         ready = list(self._adapter.adapt(events, channel))
-        for message in list(self._codecs.shared_encoder(origin).encode(ready)):
+        for message in list(self._codecs.shared_encoder().encode(ready)):
             output = place | message_to_plain(message) | self._codecs.brought(message)
             if "partition" in place:
                 output["offset"] = self._offsets[channel]

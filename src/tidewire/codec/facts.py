@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidewire.model import Bootstrap, Column, Ddl, EnumValue, Event, Op, Row, RowChange, SetValue, Timestamp, Watermark
+from tidewire.model.types import TEXTUAL
 
 Fact = Callable[[Any], Any]
 """Takes a fact out of an event; ``None`` where the event does not tell it."""
@@ -22,6 +23,18 @@ def _columns(attribute: str) -> Fact:
         return {name: value for name, value in told.items() if value not in (None, ())} or None
 
     return fact
+
+
+def _charsets(event: RowChange) -> dict[str, str] | None:
+    """The charsets of text; that something is binary its type tells."""
+    told = {column.name: column.charset for column in _sent(event) if column.type in TEXTUAL}
+    return {name: charset for name, charset in told.items() if charset not in (None, "binary")} or None
+
+
+def _other_handle_key(event: RowChange) -> tuple[str, ...] | None:
+    """A handle key that is not the primary key, which every protocol marks."""
+    key = event.table.handle_key
+    return key if key and key != event.table.primary_key else None
 
 
 def _sent(event: RowChange) -> Iterator[Column]:
@@ -63,7 +76,7 @@ ROW_FACTS: Final[Mapping[str, Fact]] = {
     "partition": lambda event: event.partition_id,
     "schema version": lambda event: event.table.version,
     "indexes": lambda event: event.table.indexes or None,
-    "handle key": lambda event: event.table.handle_key or None,
+    "handle key": _other_handle_key,
     "old values": _image("before", Op.UPDATE),
     "deleted values": _image("before", Op.DELETE),
     "checksum": lambda event: event.checksum,
@@ -75,7 +88,7 @@ ROW_FACTS: Final[Mapping[str, Fact]] = {
     "nullability": _columns("nullable"),
     "lengths": _columns("length"),
     "scales": _columns("decimal"),
-    "charsets": _columns("charset"),
+    "charsets": _charsets,
     "collations": _columns("collation"),
     "enum elements": _columns("elements"),
     "defaults": _columns("default"),
@@ -90,7 +103,7 @@ DDL_FACTS: Final[Mapping[str, Fact]] = {
     "start ts": lambda event: event.start_ts,
     "names": lambda event: event.table,
     "type": lambda event: event.type,
-    "kind": lambda event: event.kind,
+    "kind": lambda event: event.kind if event.type is None else None,
     "table schema": lambda event: event.table_schema,
     "previous table schema": lambda event: event.pre_table_schema,
     "old name": lambda event: event.old_name,

@@ -39,8 +39,7 @@ def namespace(keyspace: str, schema: str) -> str:
 
 def topic_of(table: TableName) -> str:
     """The topic of a table where nobody said otherwise: ``{schema}_{table}``."""
-    topic = _NOT_TOPIC.sub("_", f"{table.schema}_{table.table}")[:_LONGEST_TOPIC]
-    return {".": "_", "..": "__"}.get(topic, topic)
+    return _NOT_TOPIC.sub("_", f"{table.schema}_{table.table}")[:_LONGEST_TOPIC]
 
 
 def subject(topic: str, part: str) -> str:

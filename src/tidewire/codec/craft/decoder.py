@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
@@ -145,7 +146,7 @@ def read_columns(cursor: Cursor, terms: Sequence[str]) -> Sequence[Column]:
     at = cursor.at
     names = [_term(terms, term, at) for term in read_delta_varints(cursor, count)]
     if len(set(names)) < count:
-        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        ((twice, _),) = Counter(names).most_common(1)
         raise cursor.refuse(f"column {twice} is there twice", at)
     at = cursor.at
     types = [_type(code, name, at) for code, name in zip(read_uvarints(cursor, count), names, strict=True)]

@@ -58,6 +58,11 @@ class Union:
 
     branches: Mapping[str, Type]
 
+    @property
+    def is_optional(self) -> bool:
+        """Is this one type or null? Then the value itself tells the branch."""
+        return len(self.branches) == 2 and Primitive.NULL in self.branches
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -122,7 +127,7 @@ class Reader:
         return value
 
     def read(self, type_: Type) -> Any:
-        """The next value. A record is a dict, and so is a map; a union's value comes bare."""
+        """The next value. A record is a dict, and so is a map; a union's value says its branch, but for optional ones."""
         match type_:
             case Primitive():
                 start = self.at
@@ -139,7 +144,8 @@ class Reader:
                 names = tuple(branches)
                 name = names[self._index(len(names), "branch")]
                 self._tell(start, "branch", name)
-                return self.read(branches[name])
+                value = self.read(branches[name])
+                return value if type_.is_optional else Branch(name, value)
             case Record(fields):
                 return {name: self._inside(name, inner) for name, inner in fields.items()}
             case Array(items):
@@ -295,7 +301,9 @@ def write(type_: Type, value: Any) -> bytes:
 
 
 def _optional(union: Union, value: Any) -> Branch:
-    """The branch of a union of null and one other type."""
+    """The branch of a value that does not say it: null, or the only other one."""
+    if value is not None and not union.is_optional:
+        raise ValueError(f"{value!r} does not say which of {', '.join(union.branches)} it is")
     return Branch(next(name for name in union.branches if (name == Primitive.NULL) is (value is None)), value)
 
 

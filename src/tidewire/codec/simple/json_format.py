@@ -38,9 +38,7 @@ def dump(message: Wire) -> bytes:
 
 
 def _column(column: Wire) -> Wire:
-    data_type = {
-        name: value for name, value in column["dataType"].items() if value or name in _DATA_TYPE_ALWAYS
-    }
+    data_type = {name: value for name, value in column["dataType"].items() if value or name in _DATA_TYPE_ALWAYS}
     default = column["default"]
     if data_type["mysqlType"] == "bit" and isinstance(default, bytes):
         default = int.from_bytes(default)

@@ -56,9 +56,7 @@ def table_to_wire(schema: TableSchema) -> Wire:
     ]
     if schema.primary_key and not any(index.primary for index in schema.indexes):
         key = list(schema.primary_key)
-        indexes.append(
-            {"name": SYNTHETIC_PRIMARY, "unique": True, "primary": True, "nullable": False, "columns": key}
-        )
+        indexes.append({"name": SYNTHETIC_PRIMARY, "unique": True, "primary": True, "nullable": False, "columns": key})
     return {
         "schema": schema.name.schema,
         "table": schema.name.table,

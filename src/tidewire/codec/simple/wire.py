@@ -24,18 +24,19 @@ Wire: TypeAlias = dict[str, Any]
 OP_WORDS: Mapping[Op, str] = {op: op.name for op in Op}
 """The ``type`` of a row's message."""
 
-_MORE_KINDS: Mapping[int, DdlKind] = {
+_KINDS: Mapping[int, DdlKind] = {
+    **KIND_OF_TYPE,
     DdlType.EXCHANGE_TABLE_PARTITION: DdlKind.ALTER,
     DdlType.CREATE_TABLES: DdlKind.CREATE,
     DdlType.ADD_COLUMNS: DdlKind.QUERY,
     DdlType.DROP_COLUMNS: DdlKind.QUERY,
 }
-"""Where Simple's words of the new server differ from Canal-JSON's."""
+"""The new server's words, which for these few actions are not Canal-JSON's."""
 
 
 def kind_of_type(type_: int) -> DdlKind:
     """The word for TiDB's action number."""
-    return (KIND_OF_TYPE | _MORE_KINDS).get(type_, DdlKind.QUERY)
+    return _KINDS.get(type_, DdlKind.QUERY)
 
 
 class Format(Protocol):

@@ -1,0 +1,271 @@
+"""Events to Avro messages, byte for byte as the new-architecture server writes them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, assert_never
+
+from tidewire.codec.avro.names import (
+    BEFORE,
+    CHECKSUM,
+    CHECKSUM_VERSION,
+    COMMIT_TS,
+    CORRUPTED,
+    OP,
+    PHYSICAL_TIME,
+    subject,
+    topic_of,
+)
+from tidewire.codec.avro.schema import (
+    ENCODE_FAILED,
+    AvroField,
+    RecordSchema,
+    bit_length,
+    extension_fields,
+    key_schema,
+    scale,
+    value_schema,
+)
+from tidewire.codec.avro.wire import CONTROL, HEADER, PROTOCOL, WRITERS, Kind, blob_bytes, long_bytes, signed
+from tidewire.codec.base import Resources
+from tidewire.codec.gotext import STANDARD
+from tidewire.codec.large import RECORD_OVERHEAD
+from tidewire.codec.options import Options
+from tidewire.errors import EncodeError, MessageTooLarge
+from tidewire.model import (
+    Bootstrap,
+    Checksum,
+    Column,
+    Ddl,
+    Event,
+    Generated,
+    Message,
+    MySQLType,
+    Op,
+    Row,
+    RowChange,
+    TableName,
+    TableSchema,
+    Watermark,
+)
+from tidewire.model.tso import physical_ms
+from tidewire.model.types import FLOATS, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.values import enum_text, set_text
+from tidewire.registry.memory import MemoryRegistry
+
+_TO_BINARY = "CDC:ErrAvroEncodeToBinary"
+_CACHED = 1000  # schemas of tables; more tables than a changefeed has at once
+_OPS: Mapping[Op, bytes] = {Op.INSERT: b"c", Op.UPDATE: b"u", Op.DELETE: b"d"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Registered:
+    """A schema that has an id, and the columns it was made of."""
+
+    columns: tuple[Column, ...]
+    header: bytes
+    fields: tuple[AvroField, ...]
+
+
+class Encoder:
+    """Events to messages, one each. Schemas are registered as they come up.
+
+    Without a registry the ids are the encoder's own, and only :attr:`registry` can tell what they mean.
+    """
+
+    def __init__(self, options: Options = Options(), resources: Resources = Resources()) -> None:
+        self.options = options
+        self.registry = MemoryRegistry() if resources.registry is None else resources.registry
+        self._extension = extension_fields(options)
+        self._schemas: dict[tuple[str, TableName, int | None], _Registered] = {}
+
+    def encode(self, events: Iterable[Event]) -> Iterator[Message]:
+        """The messages these events make, in order. Without watermarks a DDL or a watermark makes none."""
+        controls = self.options.enable_tidb_extension and self.options.avro_enable_watermark
+        for event in events:
+            match event:
+                case RowChange():
+                    yield self._row(event)
+                case Ddl():
+                    if controls:
+                        yield Message(None, _ddl(event))
+                case Watermark(ts):
+                    if controls:
+                        yield Message(None, CONTROL.pack(Kind.WATERMARK, ts))
+                case Bootstrap():
+                    raise EncodeError(PROTOCOL, "cannot say BOOTSTRAP: schemas are in the registry")
+                case _:
+                    assert_never(event)
+
+    def _row(self, event: RowChange) -> Message:
+        message = Message(self._key(event), self._value(event))
+        length = len(message.key or b"") + len(message.value or b"") + RECORD_OVERHEAD
+        if length > self.options.max_message_bytes:
+            raise MessageTooLarge(PROTOCOL, str(event.table.name), length, self.options.max_message_bytes)
+        return message
+
+    def _key(self, event: RowChange) -> bytes | None:
+        row = event.before if event.after is None else event.after
+        schema = self._registered("key", event.table, key_schema)
+        return None if schema is None or row is None else schema.header + _columns(schema.fields, row)
+
+    def _value(self, event: RowChange) -> bytes | None:
+        if event.op is Op.DELETE and not self.options.avro_include_before_value:
+            if not (self.options.enable_tidb_extension and self.options.avro_enable_watermark):
+                return None
+            return CONTROL.pack(Kind.DELETE, _commit_ts(event))
+        schema = self._registered("value", event.table, value_schema)
+        row = event.before if event.after is None else event.after
+        assert schema is not None
+        assert row is not None
+        extension = (_EXTENSION[name](event, schema) for name in self._extension)
+        return schema.header + _columns(schema.fields, row) + b"".join(extension)
+
+    def _registered(
+        self, part: str, table: TableSchema, schema_of: Callable[[TableSchema, Options], RecordSchema | None]
+    ) -> _Registered | None:
+        key = (part, table.name, table.version)
+        known = self._schemas.get(key)
+        if known is not None and known.columns == table.columns:
+            return known
+        schema = schema_of(table, self.options)
+        if schema is None:
+            return None
+        topic = self.options.topic or topic_of(table.name)
+        schema_id = self.registry.register(subject(topic, part), schema.text)
+        known = _Registered(table.columns, HEADER.pack(Kind.RECORD, schema_id), schema.fields)
+        if len(self._schemas) >= _CACHED:
+            del self._schemas[next(iter(self._schemas))]
+        self._schemas[key] = known
+        return known
+
+
+def _commit_ts(event: RowChange) -> int:
+    if event.commit_ts is None:
+        raise EncodeError(PROTOCOL, f"a change of {event.table.name} without a commit ts")
+    return event.commit_ts
+
+
+def _checksum(event: RowChange) -> Checksum:
+    return event.checksum or Checksum()
+
+
+def _checksum_text(event: RowChange) -> bytes:
+    if event.checksum is None:
+        return b""
+    return b"%d" % (event.checksum.previous if event.op is Op.DELETE else event.checksum.current)
+
+
+def _before(event: RowChange, schema: _Registered) -> bytes:
+    return long_bytes(0) if event.before is None else long_bytes(1) + _columns(schema.fields, event.before)
+
+
+_EXTENSION: Mapping[str, Callable[[RowChange, _Registered], bytes]] = {
+    BEFORE: _before,
+    OP: lambda event, _: blob_bytes(_OPS[event.op]),
+    COMMIT_TS: lambda event, _: long_bytes(signed(_commit_ts(event))),
+    PHYSICAL_TIME: lambda event, _: long_bytes(physical_ms(_commit_ts(event))),
+    CHECKSUM: lambda event, _: blob_bytes(_checksum_text(event)),
+    CORRUPTED: lambda event, _: WRITERS["boolean"](_checksum(event).corrupted),
+    CHECKSUM_VERSION: lambda event, _: WRITERS["int"](_checksum(event).version),
+}
+
+
+def _ddl(event: Ddl) -> bytes:
+    if event.commit_ts is None:
+        raise EncodeError(PROTOCOL, f"a DDL without a commit ts: {event.query}")
+    query, schema, table = map(STANDARD.quote, (event.query, *event.table))
+    return b'%c{"query":%s,"type":%d,"schema":%s,"table":%s,"commitTs":%d}' % (
+        Kind.DDL, query, event.type or 0, schema, table, event.commit_ts,
+    )  # fmt: skip
+
+
+def _columns(fields: Iterable[AvroField], row: Row) -> bytes:
+    return b"".join(_column(field, row) for field in fields)
+
+
+def _column(field: AvroField, row: Row) -> bytes:
+    column = field.column
+    # Rows have no values of virtual columns; the server writes NULL for them.
+    value = None if column.generated is Generated.VIRTUAL else row.get(column.name, _ABSENT)
+    if value is _ABSENT:
+        raise EncodeError(PROTOCOL, f"{_described(column)} is not in the row", ENCODE_FAILED)
+    if value is None:
+        if field.null_at is None:
+            raise EncodeError(PROTOCOL, f"{_described(column)} is NULL but must not be", _TO_BINARY)
+        return long_bytes(field.null_at)
+    branch = b"" if field.null_at is None else long_bytes(1 - field.null_at)
+    try:
+        return branch + WRITERS[field.type](_VALUES[column.type](field, value))
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, struct.error) as error:
+        raise EncodeError(PROTOCOL, f"{_described(column)} cannot hold {value!r}: {error}", ENCODE_FAILED) from error
+
+
+_ABSENT: Any = object()
+
+
+def _described(column: Column) -> str:
+    return f"column {column.name} ({column.mysql_type})"
+
+
+def _number(field: AvroField, value: int) -> int | bytes:
+    if field.type == "string":
+        return b"%d" % value
+    return signed(value) if field.type == "long" and _is_unsigned_bigint(field.column) else value
+
+
+def _is_unsigned_bigint(column: Column) -> bool:
+    return column.unsigned and column.type is MySQLType.BIGINT
+
+
+def _decimal(field: AvroField, value: Decimal) -> bytes:
+    if not value.is_finite() or abs(value.adjusted()) > _DIGITS:
+        raise ValueError(f"not a number of at most {_DIGITS} digits")
+    if field.type == "string":
+        return format(value, "f").encode()
+    numerator, denominator = value.as_integer_ratio()
+    unscaled: int = numerator * 10 ** scale(field.column) // denominator
+    # The shortest two's complement: one more bit than the magnitude needs, for the sign.
+    bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length() + 1
+    return unscaled.to_bytes((bits + 7) // 8, "big", signed=True)
+
+
+_DIGITS = 65  # the longest DECIMAL there is
+
+
+def _bit(field: AvroField, value: int) -> bytes:
+    width = max(bit_length(field.column), value.bit_length())
+    return value.to_bytes((width + 7) // 8, "big")
+
+
+def _string(_: AvroField, value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _enum(field: AvroField, value: Any) -> bytes:
+    return _known(enum_text(value.index, field.column.elements) if value.index else None, value.index)
+
+
+def _set(field: AvroField, value: Any) -> bytes:
+    return _known(set_text(value.index, field.column.elements), value.index)
+
+
+def _known(text: str | None, index: int) -> bytes:
+    if text is None:
+        raise ValueError(f"no name for {index}")
+    return text.encode()
+
+
+_VALUES: Mapping[MySQLType, Callable[[AvroField, Any], Any]] = {
+    **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _number),
+    **dict.fromkeys(FLOATS, lambda _, value: value),
+    **dict.fromkeys(STRINGS | {MySQLType.JSON, MySQLType.VECTOR}, _string),
+    **dict.fromkeys(TEMPORAL, lambda _, value: value.text.encode()),
+    MySQLType.DECIMAL: _decimal,
+    MySQLType.BIT: _bit,
+    MySQLType.ENUM: _enum,
+    MySQLType.SET: _set,
+}
