@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import pickle
 import random
+import runpy
 import struct
 import tracemalloc
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,7 +127,7 @@ def column_types(lines: Iterable[Vector]) -> dict[str, MySQLType]:
 
 
 def test_events_make_the_servers_bytes() -> None:
-    lines = exact = 0
+    lines = untouched = 0
     for file in FILES:
         for step in steps(file):
             events = [event for line in step for event in line.events]
@@ -138,8 +139,9 @@ def test_events_make_the_servers_bytes() -> None:
             for message, line in zip(messages, step, strict=True):
                 assert corrupted(message, types, arena) == value_of(line.message), line.id
                 lines += 1
-                exact += message == line.message
-    assert (lines, exact) == (1494, 1433)
+                untouched += message == line.message
+    # In the other 82 messages the server destroyed a FLOAT.
+    assert (lines, untouched) == (1494, 1412)
 
 
 def on_the_wire(event: Event, options: Options) -> Event:
@@ -381,32 +383,29 @@ def test_each_type_has_its_bytes() -> None:
 
         (message,) = encode([event])
 
-        data = value_of(message)
-        assert data[6:-18].hex() == "010104" + bytes.fromhex(text).hex(), (type_, value)
-        (got,) = decoded(data)
-        assert isinstance(got, RowChange)
-        assert got.after == {"c": value}
-        assert type((got.after or {})["c"]) is type(value)
+        body = b"".join(field.data for field in inspect(message) if field.name.startswith("event 0 new"))
+        assert body.hex() == "010104" + bytes.fromhex(text).hex(), (type_, value)
+        ((_, after),) = images(value_of(message))
+        assert after == {"c": value}
+        assert type(after["c"]) is type(value)
 
 
 def test_types_without_values_are_null_whatever_they_hold() -> None:
     for type_ in (MySQLType.UNSPECIFIED, MySQLType.NULL, MySQLType.GEOMETRY):
-        event = one_column(type_, 0, "something")
+        (message,) = encode([one_column(type_, 0, "something")])
 
-        (message,) = encode([event])
-        data = value_of(message)
-        null = data.index(uvarint(type_) + b"\0\1")
-        assert decoded(data)[0].after == {"c": None}  # type: ignore[union-attr]
+        lengths = [field.meaning for field in inspect(message) if field.name == "event 0 new.c length"]
+        assert lengths == ["NULL"]
+        for data in (value_of(message), message_of(Group(types=[type_], values=[b"x"]))):
+            assert images(data) == [(None, {"c": None})]
 
-        lying = message_of(Group(types=[type_], values=[b"x"]))
-        assert null
-        assert decoded(lying)[0].after == {"c": None}  # type: ignore[union-attr]
+
+def images(data: bytes) -> list[tuple[Any, Any]]:
+    return [(event.before, event.after) for event in decoded(data) if isinstance(event, RowChange)]
 
 
 def one_column(type_: MySQLType, flags: int, value: Any) -> RowChange:
-    return RowChange(
-        TableSchema(TableName("s", "t"), (Column("c", type_, flags=FLAG(flags)),)), 1, after={"c": value}
-    )
+    return RowChange(TableSchema(TableName("s", "t"), (Column("c", type_, flags=FLAG(flags)),)), 1, after={"c": value})
 
 
 # --- integers and chunks ---
@@ -464,7 +463,9 @@ def test_chunks_hold_their_values_side_by_side() -> None:
     assert chunks.delta_varints([1, 3, 6]).hex() == "020406"
     assert chunks.delta_varints([-1, -1, -1, 6]).hex() == "0100000e"
     assert chunks.delta_uvarints([5, 3]).hex() == "05feffffffffffffffff01"
-    assert (chunks.size_table([1, 3, 5, 7, 9]) + chunks.size_table([2, 4, 6, 8, 10])).hex() == "05020404040405" + "04" * 5
+    assert (
+        chunks.size_table([1, 3, 5, 7, 9]) + chunks.size_table([2, 4, 6, 8, 10])
+    ).hex() == "05020404040405" + "04" * 5
     commit_ts = [424316553934667777, 424316554327097345, 424316554746789889, 424316555073945601]
     assert chunks.delta_uvarints(commit_ts).hex() == "8180e0ec85b5def105808090bb01808090c8018080809c01"
 
@@ -483,39 +484,8 @@ def test_signed_differences_wrap_around(numbers: list[int]) -> None:
 
 # --- the document's benchmark ---
 
-OF_2021 = [
-    ("varchar", MySQLType.VARCHAR, b"varchar0", b"varchar1"),
-    ("string", MySQLType.CHAR, b"string0", b"string1"),
-    ("date", MySQLType.DATE, Date("2021/01/01"), Date("2021/01/02")),
-    ("timestamp", MySQLType.TIMESTAMP, Timestamp("2021/01/01 00:00:00"), Timestamp("2021/01/02 00:00:00")),
-    ("datetime", MySQLType.DATETIME, DateTime("2021/01/01 00:00:00"), DateTime("2021/01/02 00:00:00")),
-    ("float", MySQLType.FLOAT, 1.0, 2.0),
-    ("long", MySQLType.INT, 1000, 2000),
-    ("null", MySQLType.NULL, None, None),
-]
-
-
-def row_of_2021(table: str, commit_ts: int, partition: int | None = None) -> RowChange:
-    columns = tuple(Column(name, type_, flags=FLAG(0)) for name, type_, _, _ in OF_2021)
-    return RowChange(
-        TableSchema(TableName("a", table), columns),
-        commit_ts,
-        before={name: old for name, _, old, _ in OF_2021},
-        after={name: new for name, _, _, new in OF_2021},
-        table_id=partition,
-        partitioned=partition is not None,
-    )
-
-
-CASES_OF_2021 = [
-    [row_of_2021("b", 424316552636792833)],
-    [
-        row_of_2021("c", 424316553934667777),
-        row_of_2021("d", 424316554327097345),
-        row_of_2021("e", 424316554746789889),
-        row_of_2021("f", 424316555073945601, partition=6),
-    ],
-]
+BENCHMARK = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "bench_craft_sizes.py"))
+CASES: Sequence[Sequence[RowChange]] = BENCHMARK["CASES"]
 
 
 def test_the_documents_benchmark_has_the_sizes_of_the_shipped_format() -> None:
@@ -524,44 +494,48 @@ def test_the_documents_benchmark_has_the_sizes_of_the_shipped_format() -> None:
         (301, "1403e6a146e9d0e8ac79c0970139a2ae17843a34e02f85799c2e286bd40dc5b0"),
         (997, "129060a3a50409565426a1a2237ab04248e5289a1e45893d1205826ecb992b19"),
     ]
-    for events, (size, digest) in zip(CASES_OF_2021, expected, strict=True):
+    for events, (size, digest) in zip(CASES, expected, strict=True):
         (message,) = encode(events)
 
         data = value_of(message)
         assert (len(data), hashlib.sha256(data).hexdigest()) == (size, digest)
-        got = decoded(data)
-        assert [facts(event, Options()) for event in got] != []
-        assert [(event.commit_ts, event.partition_id) for event in got if isinstance(event, RowChange)] == [
-            (event.commit_ts, event.partition_id) for event in events
-        ]
+        assert [facts(event, Options()) for event in decoded(data)] == [facts(event, Options()) for event in events]
     assert list(encode([])) == []
 
 
-def test_the_documents_benchmark_before_size_tables_became_signed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unsigned(sizes: Sequence[int]) -> bytes:
-        return uvarint(len(sizes)) + chunks.delta_uvarints(sizes)
-
-    for events, size in zip(CASES_OF_2021, (300, 993), strict=True):
+def test_the_documents_own_sizes_are_those_of_unsigned_size_tables() -> None:
+    for events, size in zip(CASES, (300, 993), strict=True):
         data = value_of(next(encode(events)))
-        layout = [[13 if len(events) == 1 else 40, 60 if len(events) == 1 else 66], [216] * len(events)]
-        layout += [[108, 108]] * len(events)
-        signed = b"".join(map(chunks.size_table, layout))
-        assert data.endswith(signed + reversed_uvarint(len(signed)))
+        meta = [13, 60] if len(events) == 1 else [40, 66]
+        sizes = [meta, [216] * len(events), *([[108, 108]] * len(events))]
+        tables = b"".join(map(chunks.size_table, sizes))
+        assert data.endswith(tables + reversed_uvarint(len(tables)))
 
-        # Sizes that shrink were clamped to a difference no document tells; their width is what counts.
-        shorter = b"".join(uvarint(len(sizes)) + b"".join(map(uvarint, gaps(sizes))) for sizes in layout)
-        assert len(data) - len(signed) + len(shorter) == size
-    assert unsigned([1, 2]) == b"\x02\x01\x01"
+        unsigned = b"".join(uvarint(len(table)) + chunks.delta_uvarints(table) for table in sizes)
 
-
-def gaps(sizes: Sequence[int]) -> list[int]:
-    return [sizes[0], *(abs(size - last) for last, size in zip(sizes, sizes[1:], strict=False))]
+        assert len(data) - len(tables) + len(unsigned) == size
 
 
 def test_the_documents_json_sizes_come_from_the_same_rows() -> None:
-    for events, size in zip(CASES_OF_2021, (708, 2816), strict=True):
-        messages = list(open_protocol.encode(events))
-        assert sum(len(message.key or b"") + len(message.value or b"") for message in messages) == size
+    assert [BENCHMARK["size"](open_protocol, events) for events in CASES] == [708, 2816]
+    assert [line.split() for line in BENCHMARK["lines"]()][1:] == [
+        ["0", "1", "301", "708", "2.35"],
+        ["1", "4", "997", "2816", "2.82"],
+    ]
+
+
+def test_the_server_destroys_floats_that_ours_keep() -> None:
+    for values, ours, theirs in (
+        ({"f": 2.0, "g": 2000}, "0000000000000040", "00000000a01f0040"),
+        ({"f": 2.0, "h": 3.0}, "0000000000000040", "0000000000000000"),
+    ):
+        types = {"f": MySQLType.FLOAT, "g": MySQLType.BIGINT, "h": MySQLType.FLOAT}
+        columns = tuple(Column(name, types[name], flags=FLAG(0x41)) for name in values)
+        (message,) = encode([RowChange(TableSchema(TableName("s", "t"), columns), 1, after=values)])
+        (offset,) = (field.offset for field in inspect(message) if field.name == "event 0 new.f value")
+
+        assert value_of(message)[offset:][:8].hex() == ours
+        assert corrupted(message, types, Arena())[offset:][:8].hex() == theirs
 
 
 def test_todays_variant_of_the_benchmark_with_and_without_the_servers_floats() -> None:
@@ -636,7 +610,8 @@ def test_commit_ts_may_go_back_within_a_message() -> None:
 
     (message,) = encode(events)
 
-    assert [event.commit_ts for event in decode(message)] == [5, 3, 2**64 - 1, 0]  # type: ignore[union-attr]
+    got = [event.commit_ts for event in decode(message) if isinstance(event, RowChange)]
+    assert got == [5, 3, 2**64 - 1, 0]
 
 
 def test_one_name_has_one_number_whatever_it_names() -> None:
@@ -681,16 +656,14 @@ def test_a_delete_without_handle_key_is_refused_if_only_that_is_wanted() -> None
     delete = row(table=keyless, before={"a": "x"}, after=None)
 
     assert counts(encode([delete])) == [1]
-    with pytest.raises(EncodeError, match="no column left of the delete of test.t"):
+    with pytest.raises(EncodeError, match="no column left of the delete of"):
         list(encode([delete], delete_only_output_handle_key_columns=True))
 
 
 def test_an_empty_old_image_is_left_out() -> None:
     (message,) = encode([row(before={})])
 
-    (event,) = decode(message)
-
-    assert event.op is Op.INSERT  # type: ignore[union-attr]
+    assert images(value_of(message)) == [(None, {"a": "aa"})]
 
 
 def test_values_that_do_not_fit_their_column_are_refused() -> None:
@@ -804,21 +777,277 @@ def test_a_key_is_ignored() -> None:
     assert len(list(decode(Message(b"k", message_of(Group()))))) == 1
 
 
-LIES: dict[str, bytes] = {
-    "truncated integer": b"",
-    "version 0": message_of(Group(), version=b"\0"),
-    "length of the size tables: truncated": b"\1\x80\x80",
-    "length of the size tables: an integer of more than 64 bits": b"\1" + b"\xff" * 12,
-    "99 bytes of size tables in a message of": message_of(Group(), end=b"\x63"),
-    "bytes of size tables in a message of": message_of(Group(), end=reversed_uvarint(2**63)),
-    "no sizes of header and dictionary": message_of(Group(), tables=b"", end=b"\0")[:-1] + b"\0\1",
-    "1 sizes of header and dictionary, 2 were expected": message_of(Group(), sizes=[[5], [9], [9]]),
-    "3 sizes of header and dictionary, 2 were expected": message_of(Group(), sizes=[[5, 7, 0], [7], [7]]),
-    "a size of -1 bytes": message_of(Group(), sizes=[[5, -1], [7], [7]]),
-    "18446744073709551615 sizes of header": message_of(Group(), tables=uvarint(2**64 - 1) + b"\2\2"),
-    "1000000 sizes of events": message_of(Group(), tables=b"\2\x0a\4" + uvarint(1000000) + b"\2"),
-    "no sizes of events": message_of(Group(), tables=b"\2\x0a\4\0"),
-    "sizes of 9223372036854775826 bytes together": message_of(Group(), sizes=[[5, 7], [2**63 - 1 + 7], [7]])
-    if False
-    else message_of(Group(), tables=b"\2\x0a\4" + b"\1" + varint(2**63 - 1)[:0] + varint(2**62)),
-}
+LIES: list[tuple[str, bytes]] = [
+    ("truncated integer", b""),
+    ("version 0", message_of(Group(), version=b"\0")),
+    ("an integer of more than 64 bits", message_of(Group(), version=b"\xff" * 9 + b"\2")),
+    # the size tables
+    ("length of the size tables: truncated", b"\1\x80\x80"),
+    ("length of the size tables: an integer of more than 64 bits", b"\1" + b"\xff" * 12),
+    ("99 bytes of size tables in a message of 28", message_of(Group(), end=b"\x63")),
+    ("bytes of size tables in a message of", message_of(Group(), end=reversed_uvarint(2**64 - 1))),
+    ("truncated integer", message_of(Group(), tables=b"")),
+    ("no sizes of header and dictionary", message_of(Group(), tables=b"\0")),
+    ("1 sizes of header and dictionary, 2 were expected", message_of(Group(), sizes=[[5], [14], [14]])),
+    ("3 sizes of header and dictionary, 2 were expected", message_of(Group(), sizes=[[5, 7, 0], [7], [7]])),
+    ("a size of -1 bytes in the sizes of header", message_of(Group(), sizes=[[5, -1], [15], [15]])),
+    (f"{2**64 - 1} sizes of header and dictionary", message_of(Group(), tables=uvarint(2**64 - 1) + b"\2\2")),
+    ("1000000 sizes of events, but 1 bytes are left", message_of(Group(), tables=b"\2\x0a\4" + uvarint(10**6) + b"\2")),
+    ("no sizes of events", message_of(Group(), tables=b"\2\x0a\4\0")),
+    (f"sizes of {2**62 + 12} bytes together, but the sections have 19", message_of(Group(), sizes=[[5, 7], [2**62]])),
+    ("sizes of 20 bytes together, but the sections have 19", message_of(Group(), sizes=[[5, 8], [7], [7]])),
+    ("sizes of 18 bytes together, but the sections have 19", message_of(Group(), sizes=[[5, 7], [6], [6]])),
+    ("column groups of 8 bytes in an event of 7", message_of(Group(), sizes=[[5, 7], [7], [8]])),
+    ("column groups of 6 bytes in an event of 7", message_of(Group(), sizes=[[5, 7], [7], [6]])),
+    ("a size of -1 bytes in the sizes of column groups", message_of(Group(), sizes=[[5, 7], [7], [8, -1]])),
+    ("no sizes of column groups of event 0", message_of(Group(), tables=b"\2\x0a\4\1\x0e\0")),
+    ("more size tables than events", message_of(Group(), sizes=[[5, 7], [7], [7], [7]])),
+    ("no size table for the column groups of event 0", message_of(Group(), sizes=[[5, 7], [7]])),
+    # the header
+    ("a header of 5 bytes for 2 events", message_of(Group(), sizes=[[5, 7], [7, 0], [7]])),
+    ("1 bytes more than the header needs", message_of(Group(), header=b"\1\1\1\0\2\0")),
+    ("truncated integer", message_of(Group(), header=b"\1\1\1\0\x80")),
+    ("an integer of more than 64 bits", message_of(Group(), header=b"\xff" * 10 + b"\1\1\0\2")),
+    ("4 is no event type", message_of(Group(), header=b"\1\4\1\0\2")),
+    ("0 is no event type", message_of(Group(), header=b"\1\0\1\0\2")),
+    ("term 3 of a dictionary of 3", message_of(Group(), header=b"\1\1\1\0\6")),
+    ("term -2 of a dictionary of 3", message_of(Group(), header=b"\1\1\1\3\2")),
+    # the dictionary
+    ("no terms", message_of(Group(), terms=b"\0")),
+    ("100 terms, but 6 bytes are left", message_of(Group(), terms=b"\x64\1\1\1stc")),
+    ("a length of 4294967295 bytes, but 3 are left", message_of(Group(), terms=b"\1\xff\xff\xff\xff\x0fstc")),
+    ("2 bytes more than the term dictionary needs", message_of(Group(), terms=b"\3\1\1\1stcxx")),
+    ("term 2 is not UTF-8", message_of(Group(), terms=b"\3\1\1\1st\xff")),
+    # a row
+    ("a row with neither new nor old columns", message_of(b"\x09?!")),
+    ("a length of 1 bytes, but 0 are left", message_of(Group(), b"")),
+    ("no columns", message_of(Group(count=0))),
+    ("1000 columns, but 5 bytes are left", message_of(Group(count=1000))),
+    ("2 columns, but 5 bytes are left", message_of(Group(count=2))),
+    ("term 9 of a dictionary of 3", message_of(Group(names=[9]))),
+    ("term -1 of a dictionary of 3", message_of(Group(names=[-1]))),
+    ("column c is there twice", message_of(Group(names=[2, 2], types=[3, 3], flags=[0, 0], values=[b"\2", b"\2"]))),
+    ("column c: 17 is no column type", message_of(Group(types=[17]))),
+    ("column c: 300 is no column type", message_of(Group(types=[300]))),
+    ("column c: 0x100 are no column flags", message_of(Group(flags=[0x100]))),
+    ("1 bytes more than the column group needs", message_of(Group(tail=b"!"))),
+    ("a length of -2 bytes", message_of(b"\1\1\4\3\0" + varint(-2) + b"\2")),
+    ("a length of 3 bytes, but 1 are left", message_of(b"\1\1\4\3\0" + varint(3) + b"\2")),
+    ("bytes, but 1 are left", message_of(b"\1\1\4\3\0" + varint(2**63 - 1) + b"\2")),
+    # its values
+    ("column c (int): truncated integer", message_of(Group(values=[b""]))),
+    ("column c (int): truncated integer", message_of(Group(values=[b"\x80"]))),
+    ("column c (int): an integer of more than 64 bits", message_of(Group(values=[b"\xff" * 9 + b"\2"]))),
+    ("column c (int): 1 bytes more than the integer needs", message_of(Group(values=[b"\2\2"]))),
+    ("column c (bit): truncated integer", message_of(Group(types=[16], values=[b""]))),
+    ("column c (float): 4 bytes, 8 were expected", message_of(Group(types=[4], values=[b"abcd"]))),
+    ("column c (double): 9 bytes, 8 were expected", message_of(Group(types=[5], values=[b"abcdefghi"]))),
+    ("column c (decimal): '1e5' is not a decimal number", message_of(Group(types=[246], values=[b"1e5"]))),
+    ("column c (date): not UTF-8", message_of(Group(types=[10], values=[b"\xff"]))),
+    ("column c (json): not UTF-8", message_of(Group(types=[245], values=[b"\xff"]))),
+    # a DDL and a watermark
+    ("a length of 9 bytes, but 1 are left", message_of(b"\1\x09q", kind=2)),
+    ("1 bytes more than the DDL needs", message_of(b"\1\1qq", kind=2)),
+    ("the query is not UTF-8", message_of(b"\1\1\xff", kind=2)),
+    ("truncated integer", message_of(b"\1", kind=2)),
+    ("1 bytes more than the watermark needs", message_of(b"!", kind=3)),
+]
+
+
+def test_lies_are_refused_with_their_place() -> None:
+    for reason, data in LIES:
+        error = refusal(data)
+
+        assert reason in error.reason, data.hex()
+        assert isinstance(error.at, int)
+        assert 0 <= error.at <= len(data)
+        assert f"at byte {error.at}" in str(error)
+        assert pickle.loads(pickle.dumps(error)).args == error.args
+    assert refusal(None).reason == "no value"
+
+
+def test_a_broken_message_is_shown_as_far_as_it_can_be_read() -> None:
+    for reason, data in LIES:
+        fields = list(inspect(Message(None, data)))
+
+        assert covered(fields) == data
+        assert [field.name for field in fields].count("?") == 1
+        assert fields[-1].name == "?"
+        assert reason in fields[-1].meaning
+    (*known, last) = inspect(Message(None, message_of(Group(types=[17]))))
+    assert (known[-1].name, last.offset) == ("event 0 new.c name", 9)
+
+
+def test_counts_are_checked_before_they_are_believed() -> None:
+    huge = uvarint(2**40)
+    lies = [
+        message_of(Group(), terms=huge + b"\1\1stc"),
+        message_of(b"\1" + huge + b"\4\3\0\2\2"),
+        message_of(Group(), tables=huge + b"\2\2"),
+        message_of(Group(), tables=b"\2\x0a\4" + huge),
+        message_of(b"\1" + huge + b"q", kind=2),
+        message_of(b"\1\1\4\x0f\0" + varint(2**40)),
+    ]
+    tracemalloc.start()
+    try:
+        for data in lies:
+            refusal(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 1 << 20
+
+
+def test_a_value_that_is_no_number_survives_as_the_server_left_it() -> None:
+    """The server can turn a FLOAT into anything, also into what no FLOAT holds."""
+    for number in (1e300, float("inf")):
+        data = message_of(Group(types=[4], values=[struct.pack("<d", number)]))
+        assert images(data) == [(None, {"c": number})]
+
+
+# --- all messages ---
+
+
+def covered(fields: Iterable[Field]) -> bytes:
+    data = b""
+    for field in fields:
+        assert field.part == "value"
+        assert field.offset == len(data)
+        data += field.data
+    return data
+
+
+def sample() -> list[Vector]:
+    return [line for file in FILES for line in vectors("craft", file)[:: max(1, len(vectors("craft", file)) // 10)]]
+
+
+def test_inspection_covers_every_byte() -> None:
+    for file in FILES:
+        for line in vectors("craft", file)[::3]:
+            fields = list(inspect(line.message))
+            assert covered(fields) == value_of(line.message), line.id
+            assert all(field.data and field.name != "?" for field in fields), line.id
+
+
+def test_inspection_says_what_each_byte_is() -> None:
+    (message,) = encode([RowChange(T1, 415508878783938562, after={"id": 1, "val": None})])
+
+    assert [(field.offset, field.data.hex(), field.name, field.meaning) for field in inspect(message)] == [
+        (0, "01", "version", "1"),
+        (1, "8280c087fbe38be205", "event 0 commit ts", "415508878783938562, 2020-03-24 09:03:03.740000 UTC"),
+        (10, "01", "event 0 type", "ROW"),
+        (11, "01", "event 0 partition", "none"),
+        (12, "00", "event 0 schema", "test"),
+        (13, "02", "event 0 table", "t1"),
+        (14, "01", "event 0 new group", "columns NEW"),
+        (15, "02", "event 0 new column count", "2"),
+        (16, "04", "event 0 new.id name", "term 2"),
+        (17, "02", "event 0 new.val name", "term 3"),
+        (18, "03", "event 0 new.id type", "INT"),
+        (19, "0f", "event 0 new.val type", "VARCHAR"),
+        (20, "0b", "event 0 new.id flags", "BINARY HANDLE_KEY PRIMARY_KEY"),
+        (21, "40", "event 0 new.val flags", "NULLABLE"),
+        (22, "02", "event 0 new.id length", "1 byte"),
+        (23, "01", "event 0 new.val length", "NULL"),
+        (24, "02", "event 0 new.id value", "1"),
+        (25, "04", "dictionary count", "4 terms"),
+        (26, "04", "term 0 length", "4 bytes"),
+        (27, "02", "term 1 length", "2 bytes"),
+        (28, "02", "term 2 length", "2 bytes"),
+        (29, "03", "term 3 length", "3 bytes"),
+        (30, "74657374", "term 0", "test"),
+        (34, "7431", "term 1", "t1"),
+        (36, "6964", "term 2", "id"),
+        (38, "76616c", "term 3", "val"),
+        (41, "02", "size table of header and dictionary", "2 sizes"),
+        (42, "1a", "size 0 of header and dictionary", "13 bytes"),
+        (43, "06", "size 1 of header and dictionary", "16 bytes"),
+        (44, "01", "size table of events", "1 sizes"),
+        (45, "16", "size 0 of events", "11 bytes"),
+        (46, "01", "size table of groups of event 0", "1 sizes"),
+        (47, "16", "size 0 of groups of event 0", "11 bytes"),
+        (48, "07", "length of size tables", "7 bytes, read from the end"),
+    ]
+
+
+def test_every_truncation_is_refused() -> None:
+    for line in sample():
+        data = value_of(line.message)
+        for cut in range(0, len(data), 1 if len(data) < 1500 else 5):
+            error = refusal(data[:cut])
+            assert isinstance(error.at, int), line.id
+
+
+def test_corruption_is_refused_or_decodes_and_takes_little_memory() -> None:
+    chance = random.Random(20261116)
+    lines = sample()
+    refused = 0
+    tracemalloc.start()
+    try:
+        for _ in range(3000):
+            data = bytearray(value_of(chance.choice(lines).message))
+            for _ in range(chance.randint(1, 4)):
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            message = Message(None, bytes(data))
+            try:
+                list(decode(message))
+            except DecodeError:
+                refused += 1
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 16 << 20
+    assert 1000 < refused < 3000
+
+
+def test_inspection_of_corrupted_messages_covers_them_and_agrees_with_the_decoder() -> None:
+    chance = random.Random(7)
+    lines = [line for line in sample() if len(value_of(line.message)) < 800]
+    for _ in range(600):
+        data = bytearray(value_of(chance.choice(lines).message))
+        data[chance.randrange(len(data))] = chance.randrange(256)
+        message = Message(None, bytes(data))
+        try:
+            reason = None if list(decode(message)) else ""
+        except DecodeError as error:
+            reason = error.reason
+
+        fields = list(inspect(message))
+
+        assert covered(fields) == data
+        assert (fields[-1].meaning if fields[-1].name == "?" else None) == reason
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=st.binary(max_size=120))
+def test_any_bytes_decode_or_are_refused(value: bytes) -> None:
+    for data in (value, b"\1" + value, message_of(value), message_of(Group(), terms=value), message_of(value, kind=2)):
+        try:
+            decoded(data)
+        except DecodeError as error:
+            assert str(error).startswith("craft: ")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"max_batch_size": 1},
+        {"max_batch_size": 3},
+        {"max_message_bytes": 300},
+        {"delete_only_output_handle_key_columns": True},
+    ],
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_goes_in_comes_out(options: dict[str, Any], data: st.DataObject) -> None:
+    stream = data.draw(streams(st.one_of(DDLS, WATERMARKS)))
+
+    messages = list(encode(stream, **options))
+
+    got = [facts(event, Options()) for message in messages for event in decode(message)]
+    assert got == [facts(event, Options(**options)) for event in stream]
+    for message in messages:
+        assert covered(inspect(message)) == message.value

@@ -15,6 +15,8 @@ __all__ = ["PROTOCOLS", "Codec", "Decoder", "Encoder", "Field", "Options", "Reso
 PROTOCOLS: Mapping[str, str] = {
     "open-protocol": "tidewire.codec.open_protocol",
     "canal-json": "tidewire.codec.canal_json",
+    "avro": "tidewire.codec.avro",
+    "craft": "tidewire.codec.craft",
 }
 """TiCDC's name of each protocol, and the module that speaks it; loaded when first asked for."""
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tidewire.codec.options import Options
+from tidewire.codec.facts import Carries
+from tidewire.codec.options import IntegrityCheck, Options
 from tidewire.codec.simple.decoder import Decoder
 from tidewire.codec.simple.encoder import Encoder
 from tidewire.codec.simple.inspector import inspect
 from tidewire.codec.simple.schema import SchemaCache
 from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "SchemaCache", "decode", "encode", "inspect"]
+__all__ = ["Decoder", "Encoder", "SchemaCache", "carries", "decode", "encode", "inspect"]
 
 
 def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
@@ -27,3 +28,40 @@ def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
 def decode(message: Message, **options: Any) -> Iterator[Event]:
     """The event in one message. A row needs a :class:`Decoder` that has seen its schema."""
     return Decoder(Options(**options)).decode(message)
+
+
+def carries(options: Options = Options()) -> Carries:
+    """What Simple can say: nearly everything, since it sends whole schemas; column ids and start ts it leaves out."""
+    checksum = {"checksum"} if options.integrity_check_level is IntegrityCheck.CORRECTNESS else frozenset[str]()
+    return Carries(
+        row=_ROW_FACTS | checksum,
+        ddl=frozenset({"commit ts", "names", "kind", "table schema"}),
+        bootstrap=True,
+        needs_commit_ts=True,
+        needs_schema=True,
+    )
+
+
+_ROW_FACTS = frozenset(
+    {
+        "commit ts",
+        "table id",
+        "logical table id",
+        "partition",
+        "schema version",
+        "indexes",
+        "handle key",
+        "old values",
+        "deleted values",
+        "column types",
+        "nullability",
+        "lengths",
+        "scales",
+        "charsets",
+        "collations",
+        "enum elements",
+        "defaults",
+        "enum texts",
+        "time zones",
+    }
+)

@@ -127,7 +127,7 @@ class Reader:
         return value
 
     def read(self, type_: Type) -> Any:
-        """The next value. A record is a dict, and so is a map; a union's value says its branch, but for optional ones."""
+        """The next value. A record is a dict, and so is a map; a union's value says its branch, if not optional."""
         match type_:
             case Primitive():
                 start = self.at

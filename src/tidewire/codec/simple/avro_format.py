@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 from tidewire.codec.simple import json_format
 from tidewire.codec.simple.avro_binary import Branch, Primitive, Reader, Union, parse, write
-from tidewire.codec.simple.json_format import enum_value, read_timestamp, set_value, write_timestamp
+from tidewire.codec.simple.json_format import enum_value, finite, read_timestamp, set_value, textual, write_timestamp
 from tidewire.codec.simple.wire import BOOTSTRAP, OP_WORDS, PROTOCOL, WATERMARK, Wire
 from tidewire.errors import DecodeError
 from tidewire.model import Column, MySQLType, Value
@@ -49,7 +48,7 @@ def schema() -> Union:
 def dump(message: Wire) -> bytes:
     """A wire message as Avro, columns sorted by name."""
     kind = _message_type(message["type"])
-    payload = {
+    payload: Wire = {
         **message,
         **{name: _to_signed(message[name]) for name in _TIMES if name in message},
         **{name: dict(sorted(message[name].items())) for name in ("data", "old") if name in message},
@@ -138,7 +137,7 @@ def _write_integer(column: Column, value: int, _: str) -> Branch:
 
 def _write_string(column: Column, value: str | bytes, _: str) -> Branch:
     if not column.is_binary:
-        return Branch("string", value)
+        return Branch("string", textual(value))
     return Branch("bytes", value.encode() if isinstance(value, str) else value)
 
 
@@ -151,8 +150,8 @@ _WRITERS: Mapping[MySQLType, Callable[[Column, Any, str], Branch]] = {
     **dict.fromkeys(NUMBERED, lambda _, value, zone: Branch("long", _to_signed(value.index))),
     **dict.fromkeys(STRINGS, _write_string),
     **dict.fromkeys(_TEXTS | {MySQLType.BIT}, _write_text),
-    MySQLType.FLOAT: lambda _, value, zone: Branch("float", value),
-    MySQLType.DOUBLE: lambda _, value, zone: Branch("double", value),
+    MySQLType.FLOAT: lambda _, value, zone: Branch("float", finite(value)),
+    MySQLType.DOUBLE: lambda _, value, zone: Branch("double", finite(value)),
     MySQLType.TIMESTAMP: lambda _, value, zone: Branch("Timestamp", write_timestamp(value, zone)),
 }
 
@@ -170,9 +169,7 @@ def _unsigned_bigint(column: Column, value: Wire) -> int:
 
 
 def _float(column: Column, value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"{value} is no number MySQL has")
-    return float32(value) if column.type is MySQLType.FLOAT else value
+    return float32(finite(value)) if column.type is MySQLType.FLOAT else finite(value)
 
 
 def _string(column: Column, value: str) -> Value:

@@ -86,8 +86,11 @@ class Decoder:
             table_from_wire(reader.object(name)) if name in reader.members else None
             for name in ("tableSchema", "preTableSchema")
         )
+        name = TableName("", "") if schema is None else schema.name
+        if schema is not None and not schema.columns and not schema.version:
+            schema = None  # a sender that knew the name only
         event = Ddl(
-            TableName("", "") if schema is None else schema.name,
+            name,
             reader.integer("commitTs"),
             reader.string("sql", ""),
             type=TYPE_OF_KIND.get(kind),
@@ -117,7 +120,7 @@ class Decoder:
             before=before,
             after=after,
             table_id=table_id,
-            partitioned=table_id != schema.table_id,
+            partitioned=table_id not in (0, schema.table_id),
             handle_key_only=reader.boolean("handleKeyOnly"),
             checksum=_checksum(reader),
         )
@@ -162,21 +165,21 @@ class Decoder:
         unchecked = self.options.integrity_check_level is IntegrityCheck.NONE or event.handle_key_only
         if checksum is None or unchecked:
             return event
-        damage = "the sender found it corrupted" if checksum.corrupted else self._damage(event, checksum, reader)
+        damage = "the sender found it corrupted" if checksum.corrupted else self._damage(event, checksum)
         if damage is None:
             return event
         if self.options.corruption_handle_level is CorruptionHandling.ERROR:
             raise reader.refuse(f"a change of {event.table.name}: {damage}", "checksum")
         return replace(event, checksum=replace(checksum, corrupted=True))
 
-    def _damage(self, event: RowChange, checksum: Checksum, reader: Reader) -> str | None:
+    def _damage(self, event: RowChange, checksum: Checksum) -> str | None:
         for member, row, sent in (("data", event.after, checksum.current), ("old", event.before, checksum.previous)):
             if row is None or sent == 0:
                 continue
             try:
                 computed = row_checksum(event.table.columns, row, self.options.time_zone)
             except ValueError as error:
-                raise reader.refuse(str(error), member) from None
+                return str(error)
             if computed != sent:
                 return f"the checksum of {member} is {computed}, the sender's is {sent}"
         return None

@@ -26,6 +26,7 @@ from tidewire.model import (
     Message,
     Row,
     RowChange,
+    TableSchema,
     Value,
     Watermark,
 )
@@ -62,7 +63,7 @@ class Encoder:
     def _pack(self, message: Wire) -> bytes:
         try:
             value = self._format.dump({"version": VERSION, "buildTs": self.resources.clock(), **message})
-        except (ValueError, TypeError, AttributeError, struct.error) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError, struct.error) as error:
             raise EncodeError(PROTOCOL, f"cannot write a {message['type']} message: {error}") from error
         return self._packing.pack(value)
 
@@ -109,9 +110,10 @@ class Encoder:
             "type": OP_WORDS[event.op],
             "database": schema,
             "table": table,
-            "tableID": event.table_id or 0,
+            "tableID": event.table_id or event.table.table_id or 0,
             "commitTs": _required(event.commit_ts, f"a change of {event.table.name} without a commit ts"),
             "schemaVersion": event.table.version,
+            **({"handleKeyOnly": True} if event.handle_key_only else {}),
             **self._checksum(event),
             **images,
         }
@@ -130,6 +132,8 @@ class Encoder:
         if self.options.integrity_check_level is IntegrityCheck.NONE:
             return {}
         checksum = event.checksum
+        if checksum is None and event.handle_key_only:
+            return {}
         if checksum is None:
             try:
                 checksum = Checksum(current=self._crc(event, event.after), previous=self._crc(event, event.before))
@@ -154,8 +158,10 @@ def _ddl(event: Ddl) -> Wire:
         "sql": event.query,
         "commitTs": _required(event.commit_ts, f"a DDL without a commit ts: {event.query}"),
     }
-    if event.table_schema is not None:
-        message["tableSchema"] = table_to_wire(event.table_schema)
+    # A DDL has no other place for the table's name than a schema, if need be one without columns.
+    schema = event.table_schema or (TableSchema(event.table) if event.table.table else None)
+    if schema is not None:
+        message["tableSchema"] = table_to_wire(schema)
     # The new server knows a table before the DDL in one case only: the one a partition changed places with.
     if event.pre_table_schema is not None and event.type in (None, DdlType.EXCHANGE_TABLE_PARTITION):
         message["preTableSchema"] = table_to_wire(event.pre_table_schema)

@@ -104,9 +104,23 @@ def plain_text(raw: str) -> str:
     return found
 
 
+def textual(value: Any) -> str | bytes:
+    """A value that can be text."""
+    if not isinstance(value, str | bytes):
+        raise TypeError("neither text nor bytes")
+    return value
+
+
+def finite(value: float) -> float:
+    """A number MySQL has."""
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is no number MySQL has")
+    return value
+
+
 def _write_string(column: Column, value: str | bytes, _: str) -> str | bytes:
     if not column.is_binary:
-        return value
+        return textual(value)
     return base64.b64encode(value.encode() if isinstance(value, str) else value)
 
 
@@ -114,10 +128,12 @@ _Writer = Callable[[Column, Any, str], str | bytes | Wire]
 
 _WRITERS: Mapping[MySQLType, _Writer] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, lambda _, value, zone: f"{value:d}"),
-    **dict.fromkeys(FLOATS, lambda column, value, _: plain_number(value, single=column.type is MySQLType.FLOAT)),
+    **dict.fromkeys(
+        FLOATS, lambda column, value, _: plain_number(finite(value), single=column.type is MySQLType.FLOAT)
+    ),
     **dict.fromkeys(NUMBERED, lambda _, value, zone: f"{value.index:d}"),
     **dict.fromkeys(TEMPORAL, lambda _, value, zone: value.text),
-    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value, zone: value),
+    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value, zone: textual(value)),
     **dict.fromkeys(STRINGS, _write_string),
     MySQLType.DECIMAL: lambda _, value, zone: format(value, "f"),
     MySQLType.TIMESTAMP: lambda _, value, zone: write_timestamp(value, zone),
@@ -150,9 +166,7 @@ def _unsigned(_: Column, raw: str) -> int:
 
 
 def _float(column: Column, raw: str) -> float:
-    number = float(_matching(_FLOAT, raw, "a number"))
-    if not math.isfinite(number):
-        raise ValueError("the number is too large")
+    number = finite(float(_matching(_FLOAT, raw, "a number")))
     return float32(number) if column.type is MySQLType.FLOAT else number
 
 

@@ -13,7 +13,14 @@ from tidewire.model import Column, Index, MySQLType, TableName, TableSchema
 from tidewire.model.types import FLOATS, TEXTUAL, TypeText, parse_type
 
 SYNTHETIC_PRIMARY = "primary"
-"""The index a server adds for a clustered integer primary key, which TiDB keeps no index for (those are PRIMARY)."""
+"""The index a server adds where no index is the primary key, over the columns it identifies rows by.
+
+They are a clustered integer primary key, which TiDB keeps no index for, or else a unique index that is there as well.
+A primary key that has an index is called PRIMARY.
+"""
+
+_MAX_COLUMNS, _MAX_INDEXES, _MAX_KEY_PARTS, _MAX_ELEMENTS = 4096, 512 + 1, 16, 65535
+"""TiDB's limits, and room for the added index: no message can make the decoder compare without end."""
 
 _UNDECLARED = -1
 """TiDB's length of a VECTOR without dimension."""
@@ -54,8 +61,8 @@ def table_to_wire(schema: TableSchema) -> Wire:
         }
         for index in schema.indexes
     ]
-    if schema.primary_key and not any(index.primary for index in schema.indexes):
-        key = list(schema.primary_key)
+    if schema.handle_key and not any(index.primary for index in schema.indexes):
+        key = _in_index_order(schema)
         indexes.append({"name": SYNTHETIC_PRIMARY, "unique": True, "primary": True, "nullable": False, "columns": key})
     return {
         "schema": schema.name.schema,
@@ -65,6 +72,12 @@ def table_to_wire(schema: TableSchema) -> Wire:
         "columns": [_column_to_wire(column) for column in schema.columns],
         "indexes": indexes,
     }
+
+
+def _in_index_order(schema: TableSchema) -> list[str]:
+    key = schema.handle_key
+    orders = (index.columns for index in schema.indexes if index.unique and set(index.columns) == set(key))
+    return list(next(orders, key))
 
 
 def _column_to_wire(column: Column) -> Wire:
@@ -102,19 +115,22 @@ _FRACTIONAL: Mapping[MySQLType, int] = {MySQLType.DATETIME: 19, MySQLType.TIMEST
 
 def table_from_wire(reader: Reader) -> TableSchema:
     """The table schema of a ``tableSchema``."""
-    columns = [_column_from_wire(item) for item in _objects(reader, "columns")]
+    columns = [_column_from_wire(item) for item in _objects(reader, "columns", _MAX_COLUMNS)]
     names = {column.name for column in columns}
     if len(names) < len(columns):
         raise reader.refuse("a column is there twice", "columns")
-    indexes = [_index_from_wire(item, names) for item in _objects(reader, "indexes")]
-    primary = {name for index in indexes if index.primary for name in index.columns}
+    indexes = [_index_from_wire(item, names) for item in _objects(reader, "indexes", _MAX_INDEXES)]
+    stored = [index for index in indexes if not _is_synthetic(index)]
+    unique = {index.columns for index in stored if index.unique}
+    added = [index for index in indexes if _is_synthetic(index) and index.columns not in unique]
+    primary = {name for index in stored + added if index.primary for name in index.columns}
     return TableSchema.build(
         TableName(reader.string("schema"), reader.string("table")),
         [replace(column, primary_key=column.name in primary) for column in columns],
-        [index for index in indexes if not _is_synthetic(index)],
+        stored,
         table_id=signed(reader, "tableID"),
         version=reader.integer("version"),
-        pk_is_handle=any(map(_is_synthetic, indexes)),
+        pk_is_handle=bool(added),
     )
 
 
@@ -123,7 +139,7 @@ def _is_synthetic(index: Index) -> bool:
 
 
 def _index_from_wire(reader: Reader, names: set[str]) -> Index:
-    columns = _strings(reader, "columns")
+    columns = _strings(reader, "columns", _MAX_KEY_PARTS)
     for name in columns:
         if name not in names:
             raise reader.refuse(f"column {name} is not in the table", "columns")
@@ -148,7 +164,7 @@ def _column_from_wire(reader: Reader) -> Column:
         collation=kind.string("collate", ""),
         length=None if length < 0 else length,
         decimal=_decimal(kind, parsed, length),
-        elements=_strings(kind, "elements"),
+        elements=_strings(kind, "elements", _MAX_ELEMENTS),
     )
     return replace(column, default=_default(reader, column))
 
@@ -188,25 +204,25 @@ def signed(reader: Reader, name: str, default: int | None = None) -> int:
     return value
 
 
-def _objects(reader: Reader, name: str) -> list[Reader]:
+def _objects(reader: Reader, name: str, limit: int) -> list[Reader]:
     return [
         Reader(item, reader.protocol, reader.part, f"{reader.path}.{name}[{number}]")
-        for number, item in enumerate(_list(reader, name))
+        for number, item in enumerate(_list(reader, name, limit))
     ]
 
 
-def _strings(reader: Reader, name: str) -> tuple[str, ...]:
-    items = _list(reader, name)
+def _strings(reader: Reader, name: str, limit: int) -> tuple[str, ...]:
+    items = _list(reader, name, limit)
     for item in items:
         if not isinstance(item, str) or not isinstance(text(item), str):
             raise reader.refuse("a list of texts was expected", name)
     return tuple(items)
 
 
-def _list(reader: Reader, name: str) -> list[Any]:
+def _list(reader: Reader, name: str, limit: int) -> list[Any]:
     items = reader.members.get(name, [])
-    if not isinstance(items, list):
-        raise reader.refuse("a list was expected", name)
+    if not isinstance(items, list) or len(items) > limit:
+        raise reader.refuse(f"a list of at most {limit} was expected", name)
     return items
 
 
@@ -217,7 +233,8 @@ class SchemaCache:
     nothing new. TRUNCATE gives a table a new id but keeps its version, so an id that is known exactly comes first.
     """
 
-    def __init__(self, size: int = 10_000) -> None:
+    def __init__(self, size: int = 20_000) -> None:
+        """A cache of so many entries; a schema takes two."""
         self._size = size
         self._schemas: OrderedDict[tuple[TableName, int, int | None], TableSchema] = OrderedDict()
 

@@ -1,0 +1,146 @@
+"""Many messages at once to typed columns per table.
+
+A protocol's *scanner* takes the rows it is sure of out of the messages, without making event objects. Everything else
+(DDL, watermarks, large messages kept elsewhere, anything odd or broken) it leaves to the readable codec, which also
+says what is wrong with a bad message. So there is one set of rules, and a scanner is only a faster way to the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tidewire.arrow.convert import Policy, value_reader
+from tidewire.arrow.plan import OpCode, Plan, Rows
+from tidewire.codec import Options, Resources, protocol
+from tidewire.errors import DecodeError, SchemaUnknown
+from tidewire.model import Event, Message, Op, RowChange, TableSchema
+
+_CODES: Mapping[Op, OpCode] = {Op.INSERT: OpCode.INSERT, Op.UPDATE: OpCode.UPDATE, Op.DELETE: OpCode.DELETE}
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A message that cannot be read, whole and with the reason."""
+
+    pos: int
+    reason: str
+    at: int | str | None
+    part: str | None
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What a batch of messages holds. ``pos`` is a message's place in the batch, ``sub`` an event's in its message."""
+
+    batches: list[tuple[Plan, pa.RecordBatch]] = field(default_factory=list)
+    controls: list[tuple[int, int, Event]] = field(default_factory=list)
+    parked: list[tuple[int, SchemaUnknown]] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+
+class Groups:
+    """The rows of a batch by plan."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Plan, Rows] = {}
+
+    def of(self, plan: Plan) -> Rows:
+        """The rows of a plan so far."""
+        rows = self.rows.get(plan)
+        if rows is None:
+            rows = self.rows[plan] = Rows()
+        return rows
+
+
+class Scanner(Protocol):
+    """Takes rows out of messages of one protocol."""
+
+    def scan(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], groups: Groups) -> list[int]:
+        """Put rows into groups; the places of the messages that were left alone."""
+        ...
+
+
+class BatchDecoder:
+    """Decodes batches of one protocol. It keeps plans, and what the codec remembers, from batch to batch."""
+
+    def __init__(
+        self,
+        protocol_name: str,
+        options: Options = Options(),
+        resources: Resources = Resources(),
+        *,
+        policy: Policy | None = None,
+        before: bool = True,
+        scanner: Callable[[Options, Policy], Scanner] | None = None,
+    ) -> None:
+        self.policy = Policy(options.time_zone) if policy is None else policy
+        self._decoder = protocol(protocol_name).Decoder(options, resources)
+        self._before = before
+        self._scanner = None if scanner is None else scanner(options, self.policy)
+        self._plans: dict[TableSchema, Plan] = {}
+
+    def decode(self, messages: pa.RecordBatch) -> Decoded:
+        """The rows, controls and rejects of a batch with the columns ``key`` and ``value``."""
+        keys, values = messages.column("key").to_pylist(), messages.column("value").to_pylist()
+        groups, decoded = Groups(), Decoded()
+        left = range(len(values)) if self._scanner is None else self._scanner.scan(keys, values, groups)
+        for pos in left:
+            self._read(pos, keys[pos], values[pos], groups, decoded)
+        self._build(keys, values, groups, decoded)
+        decoded.rejects.sort(key=lambda reject: reject.pos)
+        return decoded
+
+    def _read(self, pos: int, key: bytes | None, value: bytes | None, groups: Groups, decoded: Decoded) -> None:
+        try:
+            events = list(self._decoder.decode(Message(key, value)))
+        except SchemaUnknown as missing:
+            decoded.parked.append((pos, missing))
+            return
+        except DecodeError as error:
+            decoded.rejects.append(Reject(pos, error.reason, error.at, error.part, key, value))
+            return
+        for sub, event in enumerate(events):
+            if isinstance(event, RowChange):
+                self._add(pos, sub, event, groups)
+            else:
+                decoded.controls.append((pos, sub, event))
+
+    def _add(self, pos: int, sub: int, event: RowChange, groups: Groups) -> None:
+        plan = self._plans.get(event.table)
+        if plan is None:
+            plan = self._plans[event.table] = Plan(event.table, lambda column: value_reader(column, self.policy))
+        rows = groups.of(plan)
+        rows.positions.append(pos)
+        rows.subs.append(sub)
+        rows.ops.append(_CODES[event.op])
+        rows.commit_ts.append(event.commit_ts)
+        rows.partitions.append(event.partition_id)
+        rows.key_only.append(event.handle_key_only)
+        rows.after.append(event.after)
+        rows.before.append(event.before)
+
+    def _build(self, keys: Sequence[Any], values: Sequence[Any], groups: Groups, decoded: Decoded) -> None:
+        """Columns out of rows; a message with a row that does not fit goes as a whole."""
+        reasons: dict[int, str] = {}
+        built = []
+        for plan, rows in groups.rows.items():
+            batch, misfits = plan.batch(rows, before=self._before)
+            for row, reason in misfits.items():
+                reasons.setdefault(rows.positions[row], reason)
+            built.append((plan, rows, batch))
+        for plan, rows, batch in built:
+            if reasons:
+                kept = [row for row, pos in enumerate(rows.positions) if pos not in reasons]
+                batch = batch if len(kept) == batch.num_rows else batch.take(pa.array(kept, pa.int32()))
+            if batch.num_rows:
+                decoded.batches.append((plan, batch))
+        if reasons:
+            decoded.controls = [control for control in decoded.controls if control[0] not in reasons]
+        for pos, reason in reasons.items():
+            decoded.rejects.append(Reject(pos, reason, None, "value", keys[pos], values[pos]))

@@ -1,0 +1,133 @@
+"""Plans: how the rows of one table shape become a record batch.
+
+A batch has one row per change::
+
+    _op         int8             0 insert, 1 update, 2 delete
+    _commit_ts  int64            null where the protocol sends none
+    _pos, _sub  int32            which message of the batch, which event in it
+    _partition  int64            the physical partition id of a partitioned table
+    _key_only   bool             only the handle key's columns were sent
+    after       struct           the new row, null for deletes
+    before      struct           the old row, null for inserts
+    _absent     list<int16>      the columns that a partial old row leaves out; null where it leaves out none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import pyarrow as pa
+
+from tidewire.arrow.convert import Misfits, Reader, fitting
+from tidewire.arrow.types import arrow_type
+from tidewire.model import Column, TableSchema
+
+Image = Mapping[str, Any]
+
+
+class OpCode(IntEnum):
+    """``_op`` of a row."""
+
+    INSERT = 0
+    UPDATE = 1
+    DELETE = 2
+
+
+@dataclass(slots=True, eq=False)
+class Rows:
+    """Rows of one plan on their way into columns. Images map a column's wire name to its wire value."""
+
+    positions: list[int] = field(default_factory=list)
+    subs: list[int] = field(default_factory=list)
+    ops: list[int] = field(default_factory=list)
+    commit_ts: list[int | None] = field(default_factory=list)
+    partitions: list[int | None] = field(default_factory=list)
+    key_only: list[bool] = field(default_factory=list)
+    after: list[Image | None] = field(default_factory=list)
+    before: list[Image | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One column: its place in the model, and how its wire values are read."""
+
+    column: Column
+    type: pa.DataType
+    read: Reader
+
+
+class Plan:
+    """How the rows of one table shape become a record batch. Made once per shape and kept."""
+
+    def __init__(self, table: TableSchema, reader_of: Callable[[Column], Reader]) -> None:
+        self.table = table
+        self.columns = tuple(ColumnPlan(column, arrow_type(column), reader_of(column)) for column in table.columns)
+        self.struct = pa.struct([pa.field(plan.column.name, plan.type) for plan in self.columns])
+
+    def __repr__(self) -> str:
+        return f"Plan({self.table.name}, {len(self.columns)} columns)"
+
+    def schema(self, *, before: bool) -> pa.Schema:
+        """The schema of this plan's batches."""
+        fields = [*_HEAD, pa.field("after", self.struct)]
+        return pa.schema([*fields, pa.field("before", self.struct), _ABSENT] if before else fields)
+
+    def batch(self, rows: Rows, *, before: bool = True) -> tuple[pa.RecordBatch, Misfits]:
+        """The rows as a batch, and those that hold a value which does not fit its column's type."""
+        misfits: Misfits = {}
+        arrays = [
+            pa.array(rows.ops, pa.int8()),
+            pa.array(rows.commit_ts, pa.int64()),
+            pa.array(rows.positions, pa.int32()),
+            pa.array(rows.subs, pa.int32()),
+            pa.array(rows.partitions, pa.int64()),
+            pa.array(rows.key_only, pa.bool_()),
+            self._struct(rows.after, misfits),
+        ]
+        if before:
+            arrays += [self._struct(rows.before, misfits), self._absent(rows.before)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema(before=before)), misfits
+
+    def _struct(self, images: Sequence[Image | None], misfits: Misfits) -> pa.Array:
+        if not self.columns:
+            return pa.array([None if image is None else {} for image in images], self.struct)
+        whole = None not in images
+        arrays = []
+        for plan in self.columns:
+            name = plan.column.name
+            values = [None if image is None else image.get(name) for image in images]
+            array, bad = fitting(values, plan.read, plan.type)
+            for row, reason in bad.items():
+                misfits.setdefault(row, f"column {name} ({plan.column.mysql_type}): {reason}")
+            arrays.append(array)
+        mask = None if whole else pa.array([image is None for image in images])
+        return pa.StructArray.from_arrays(arrays, fields=list(self.struct), mask=mask)
+
+    def _absent(self, images: Sequence[Image | None]) -> pa.Array:
+        width = len(self.columns)
+        if all(image is None or len(image) == width for image in images):
+            return pa.nulls(len(images), _ABSENT.type)
+        names = [plan.column.name for plan in self.columns]
+        return pa.array(
+            [
+                None
+                if image is None or len(image) == width
+                else [number for number, name in enumerate(names) if name not in image]
+                for image in images
+            ],
+            _ABSENT.type,
+        )
+
+
+_HEAD = (
+    pa.field("_op", pa.int8(), nullable=False),
+    pa.field("_commit_ts", pa.int64()),
+    pa.field("_pos", pa.int32(), nullable=False),
+    pa.field("_sub", pa.int32(), nullable=False),
+    pa.field("_partition", pa.int64()),
+    pa.field("_key_only", pa.bool_(), nullable=False),
+)
+_ABSENT = pa.field("_absent", pa.list_(pa.int16()))

@@ -1,0 +1,737 @@
+"""Simple, in JSON and in Avro: the servers' messages, the document's, broken ones, and rows that come too early."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.resources import files as package_files
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from strategies import BOOTSTRAPS, WATERMARKS, streams
+from tidewire.codec import Options, Resources
+from tidewire.codec.claim_check import MemoryStore
+from tidewire.codec.large import Packing
+from tidewire.codec.options import EncodingFormat
+from tidewire.codec.parking import Parking
+from tidewire.codec.simple import Decoder, Encoder, SchemaCache, avro_format, carries, decode, encode, inspect
+from tidewire.codec.simple.formats import format_of
+from tidewire.errors import DecodeError, EncodeError, MessageTooLarge, SchemaUnknown
+from tidewire.model import (
+    Bootstrap,
+    Checksum,
+    Column,
+    Ddl,
+    DdlKind,
+    DdlType,
+    EnumValue,
+    Event,
+    Index,
+    Message,
+    RowChange,
+    SetValue,
+    TableName,
+    TableSchema,
+    Timestamp,
+    Watermark,
+)
+from tidewire.plain import event_to_plain
+from vector_files import Vector, files, vectors
+
+ENCODINGS = ("simple-json", "simple-avro")
+CASES = [(name, file) for name in ENCODINGS for file in files(name)]
+REFUSED = [(name, file) for name in ENCODINGS for file in files(name, "*.errors")]
+JSON, AVRO = Options(), Options(encoding_format=EncodingFormat.AVRO)
+
+
+def known_schemas(name: str, server: str) -> SchemaCache:
+    """What a consumer has seen: in some files the BOOTSTRAP of a table is missing, because it was too large."""
+    schemas = SchemaCache()
+    for vector in vectors(name, f"types.default.{server}"):
+        if vector.plain[0]["kind"] == "bootstrap":
+            list(Decoder(vector.options, schemas=schemas).decode(vector.message))
+    return schemas
+
+
+def unpacked(vector: Vector, value: bytes | None) -> dict[str, Any]:
+    """A value as a wire message, whatever its encoding and compression."""
+    assert value is not None
+    data = Packing("simple", vector.options, Resources()).unpack(value)
+    return format_of(vector.options).load(data, "value")
+
+
+def told(plain: dict[str, Any]) -> dict[str, Any]:
+    """An event without what Simple has no place for."""
+    row = {key: value for key, value in plain.items() if key not in ("start_ts", "row_id", "ddl_kind", "type_code")}
+    for member in ("table_schema", "pre_table_schema"):
+        if row.get(member):
+            row[member] = row[member] | {"columns": told_columns(row[member]["columns"])}
+    if "columns" in row:
+        row["columns"] = told_columns(row["columns"])
+    return row
+
+
+def told_columns(columns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Columns by name (the classic server sorts them by id), without ids and what makes them generated."""
+    found = []
+    for column in sorted(columns, key=lambda column: str(column["name"])):
+        generated = "generated" in column or column["base_type"] == "unspecified"
+        unsent = {"id", "generated"} | ({"flag"} if generated else set())
+        unsent |= {"decimal", "mysql_type"} if column["base_type"] in ("float", "double") else set()
+        found.append({key: value for key, value in column.items() if key not in unsent})
+    return found
+
+
+def generated_flags(want: Any, got: Any) -> Any:
+    """The flags that came, for columns of which the wire does not tell that they are generated."""
+    for ours, theirs in zip(want, got, strict=True):
+        if "flag" not in ours:
+            theirs.pop("flag", None)
+    return got
+
+
+@pytest.mark.parametrize(("name", "file"), CASES)
+def test_a_message_means_its_events(name: str, file: str) -> None:
+    schemas = known_schemas(name, file.rpartition(".")[2])
+    for vector in vectors(name, file):
+        (event,) = Decoder(vector.options, Resources(claim_check=vector.claim_checks), schemas).decode(vector.message)
+        (sent,) = vector.events
+        want, got = told(event_to_plain(sent)), told(event_to_plain(event))
+        for member in ("table_schema", "pre_table_schema"):
+            if want.get(member):
+                generated_flags(want[member]["columns"], got[member]["columns"])
+        match sent, event:
+            case RowChange(), RowChange():
+                generated_flags(want["columns"], got["columns"])
+                assert event.partition_id == sent.partition_id, vector.id
+                if event.handle_key_only:
+                    assert got.pop("handle_key_only"), vector.id
+                    want |= {
+                        side: image and {key: image[key] for key in want["handle_key"]}
+                        for side, image in ((side, want[side]) for side in ("before", "after"))
+                    }
+            case Ddl(), Ddl():
+                for key in ("old_schema", "old_table", *(("schema", "table") if not event.table_schema else ())):
+                    want.pop(key, None), got.pop(key, None)
+                if sent.type == DdlType.EXCHANGE_TABLE_PARTITION:
+                    want["table"] = got["table"]
+        assert got == want, vector.id
+
+
+@pytest.mark.parametrize(("name", "file"), [case for case in CASES if case[1].endswith(".ticdc")])
+def test_events_make_the_new_servers_bytes(name: str, file: str) -> None:
+    for vector in vectors(name, file):
+        kept = vector.claim_checks.blobs
+        whole = [message_in_file(vector, data) for data in kept.values()]
+        clock = iter([*(unpacked(vector, value)["buildTs"] for value in whole), *build_ts(vector)])
+        names, store = iter(kept), MemoryStore()
+        resources = Resources(store, None, lambda clock=clock: next(clock), lambda names=names: next(names))
+        (message,) = Encoder(vector.options, resources).encode(vector.events)
+
+        assert message.key is None
+        assert set(store.blobs) == set(kept), vector.id
+        if name == "simple-avro" and vector.plain[0]["kind"] == "row":
+            # The server leaves the order of the columns to chance.
+            assert unpacked(vector, message.value) == unpacked(vector, vector.message.value), vector.id
+            for file_name, data in store.blobs.items():
+                ours, theirs = (unpacked(vector, message_in_file(vector, blob)) for blob in (data, kept[file_name]))
+                assert ours == theirs, vector.id
+        else:
+            assert message == vector.message, vector.id
+            assert store.blobs == kept, vector.id
+
+
+def build_ts(vector: Vector) -> Iterator[int]:
+    while True:
+        yield unpacked(vector, vector.message.value)["buildTs"]
+
+
+def message_in_file(vector: Vector, data: bytes) -> bytes:
+    return data if vector.options.claim_check_raw_value else base64.b64decode(json.loads(data)["value"])
+
+
+@pytest.mark.parametrize(("name", "file"), REFUSED)
+def test_what_the_server_refuses_is_refused(name: str, file: str) -> None:
+    for vector in vectors(name, file):
+        with pytest.raises(EncodeError) as refusal:
+            list(Encoder(vector.options, Resources(claim_check=MemoryStore())).encode(vector.events))
+
+        assert refusal.value.code == vector.error, vector.id
+
+
+def column(name: str, mysql_type: str, length: int, charset: str = "binary") -> dict[str, Any]:
+    """A column as the document shows it; all but the first allow NULL."""
+    collate = "binary" if charset == "binary" else f"{charset}_bin"
+    data_type = {"mysqlType": mysql_type, "charset": charset, "collate": collate, "length": length}
+    return {"name": name, "dataType": data_type, "nullable": name != "id", "default": None}
+
+
+USER = {
+    "schema": "simple",
+    "table": "user",
+    "tableID": 148,
+    "version": 447984074911121426,
+    "columns": [
+        column("id", "int", 11),
+        column("name", "varchar", 255, "utf8mb4"),
+        column("age", "int", 11),
+        column("score", "float", 12),
+    ],
+    "indexes": [{"name": "primary", "unique": True, "primary": True, "nullable": False, "columns": ["id"]}],
+}
+ROW = {"age": "25", "id": "1", "name": "John Doe", "score": "90.5"}
+HEAD = {"version": 1, "database": "simple", "table": "user", "tableID": 148}
+TAIL = {"schemaVersion": 447984074911121426}
+DOCUMENT: dict[str, dict[str, Any]] = {
+    "bootstrap": {
+        "version": 1,
+        "type": "BOOTSTRAP",
+        "commitTs": 0,
+        "buildTs": 1708924603278,
+        "tableSchema": USER | {"table": "new_user"},
+    },
+    "schema": {"version": 1, "type": "BOOTSTRAP", "commitTs": 0, "buildTs": 1708924603278, "tableSchema": USER},
+    "insert": HEAD
+    | {"type": "INSERT", "commitTs": 447984084414103554, "buildTs": 1708923662983}
+    | TAIL
+    | {"data": ROW},
+    "update": HEAD
+    | {"type": "UPDATE", "commitTs": 447984099186180098, "buildTs": 1708923719184}
+    | TAIL
+    | {"data": ROW | {"score": "95"}, "old": ROW},
+    "delete": HEAD
+    | {"type": "DELETE", "commitTs": 447984114259722243, "buildTs": 1708923776484}
+    | TAIL
+    | {"old": ROW | {"score": "95"}},
+    "watermark": {"version": 1, "type": "WATERMARK", "commitTs": 447984124732375041, "buildTs": 1708923816911},
+    "alter": {
+        "version": 1,
+        "type": "ALTER",
+        "sql": "ALTER TABLE `user` ADD COLUMN `createTime` TIMESTAMP",
+        "commitTs": 447987408682614795,
+        "buildTs": 1708936343598,
+        "tableSchema": USER
+        | {"version": 447987408682614791, "columns": [*USER["columns"], column("createTime", "timestamp", 19)]},
+        "preTableSchema": USER,
+    },
+}
+
+
+def message(wire: dict[str, Any]) -> Message:
+    return Message(None, json.dumps(wire, separators=(",", ":")).encode())
+
+
+def document_events() -> dict[str, Event]:
+    decoder = Decoder()
+    list(decoder.decode(message(DOCUMENT["schema"])))
+    return {name: next(decoder.decode(message(wire))) for name, wire in DOCUMENT.items()}
+
+
+def test_the_documents_messages_mean_what_it_says() -> None:
+    events = document_events()
+
+    user = events["schema"].table_schema  # type: ignore[union-attr]
+    assert [(c.name, c.mysql_type, c.primary_key) for c in user.columns] == [
+        ("id", "int(11)", True),
+        ("name", "varchar(255)", False),
+        ("age", "int(11)", False),
+        ("score", "float", False),
+    ]
+    john = {"id": 1, "name": "John Doe", "age": 25, "score": 90.5}
+    assert events["insert"] == RowChange(user, 447984084414103554, after=john, table_id=148)
+    assert events["update"] == RowChange(
+        user, 447984099186180098, before=john, after=john | {"score": 95.0}, table_id=148
+    )
+    assert events["delete"] == RowChange(user, 447984114259722243, before=john | {"score": 95.0}, table_id=148)
+    assert events["watermark"] == Watermark(447984124732375041)
+    assert events["bootstrap"] == Bootstrap(replace(user, name=TableName("simple", "new_user")))
+    alter = events["alter"]
+    assert isinstance(alter, Ddl)
+    assert (alter.table, alter.kind, alter.type, alter.commit_ts) == (
+        TableName("simple", "user"),
+        DdlKind.ALTER,
+        None,
+        447987408682614795,
+    )
+    assert alter.pre_table_schema == user
+    assert alter.table_schema is not None
+    assert alter.table_schema.column("createTime").mysql_type == "timestamp"
+
+
+def test_the_documents_messages_come_out_as_they_went_in() -> None:
+    for name, event in document_events().items():
+        resources = Resources(clock=lambda name=name: DOCUMENT[name]["buildTs"])
+
+        assert list(Encoder(JSON, resources).encode([event])) == [message(DOCUMENT[name])], name
+
+
+CREATED = Bootstrap(
+    TableSchema.build(
+        TableName("test", "t"),
+        [
+            replace(Column.of("a", "int", primary_key=True), length=11),
+            replace(Column.of("b", "int"), length=11),
+        ],
+        table_id=110,
+        version=454487509493088269,
+        pk_is_handle=True,
+    )
+)
+INSERTED = RowChange(
+    CREATED.table_schema, 454487509505933320, after={"a": 1, "b": None}, table_id=111, partitioned=True
+)
+WORKED: list[tuple[Event, int, str]] = [
+    (Watermark(446266400629063682), 1708923816911, "16 00 00 02 84 80 80 cb a9 bb ba b1 0c 9e af e0 bc bc 63"),
+    (
+        INSERTED,
+        1733732260205,
+        "16 06 06 02 08 74 65 73 74 02 74 de 01 00 90 80 a0 ef eb fe d4 ce 0c da e5 f6 a7 f5 64"
+        "9a 80 80 e3 eb fe d4 ce 0c 00 00 00 02 04 02 61 02 02 02 62 00 00 00",
+    ),
+    (
+        Ddl(TableName("", ""), 454487509505933316, "CREATE DATABASE test", type=DdlType.CREATE_SCHEMA),
+        1733732260205,
+        "16 04 04 02 0e 28 43 52 45 41 54 45 20 44 41 54 41 42 41 53 45 20 74 65 73 74"
+        "88 80 a0 ef eb fe d4 ce 0c da e5 f6 a7 f5 64 00 00",
+    ),
+    (
+        CREATED,
+        1708924603278,
+        "16 02 02 02 9c ae c0 bd bc 63 08 74 65 73 74 02 74 dc 01 9a 80 80 e3 eb fe d4 ce 0c 04"
+        "02 61 06 69 6e 74 0c 62 69 6e 61 72 79 0c 62 69 6e 61 72 79 16 00 00 02 00 02 00 00 00"
+        "02 62 06 69 6e 74 0c 62 69 6e 61 72 79 0c 62 69 6e 61 72 79 16 00 00 02 00 02 00 01 00"
+        "00 02 0e 70 72 69 6d 61 72 79 01 01 00 02 02 61 00 00",
+    ),
+]
+
+
+def test_the_worked_avro_messages() -> None:
+    for event, clock, expected in WORKED:
+        (got,) = Encoder(AVRO, Resources(clock=lambda clock=clock: clock)).encode([event])
+
+        assert got.value == bytes.fromhex(expected), event
+
+
+def test_an_independent_reader_finds_the_same_in_our_avro() -> None:
+    schema = json.loads(package_files("tidewire.codec.simple").joinpath("message.avsc").read_text())
+    parsed = fastavro.parse_schema(schema)
+    assert [record["name"].rpartition(".")[2] for record in schema][5:] == [
+        "Watermark", "Bootstrap", "DDL", "Timestamp", "UnsignedBigint", "DML", "Message",
+    ]  # fmt: skip
+    for file in files("simple-avro", "types.default.*"):
+        for vector in vectors("simple-avro", file)[::5]:
+            value = vector.message.value
+            assert value is not None
+            stream = io.BytesIO(value)
+            name, record = fastavro.schemaless_reader(
+                stream, parsed, None, return_record_name=True, handle_unicode_errors="surrogateescape"
+            )
+            assert (name.rpartition(".")[2], stream.read()) == ("Message", b"")
+            assert bare(record["payload"][1]) == bare(
+                avro_format.Reader(value, "value").whole(avro_format.schema()).value["payload"].value
+            ), vector.id
+
+
+def bare(value: Any) -> Any:
+    """A value without the names of branches."""
+    match value:
+        case tuple():
+            return bare(value[1])
+        case dict():
+            return {name: bare(item) for name, item in value.items()}
+        case list():
+            return [bare(item) for item in value]
+    return value
+
+
+EVERYTHING = Options.parse({"integrity-check-level": "correctness"})
+OPTION_SETS: list[dict[str, Any]] = [
+    {},
+    {"integrity-check-level": "correctness", "corruption-handle-level": "error"},
+    {"large-message-handle-compression": "lz4"},
+    {"large-message-handle-compression": "snappy"},
+    {"large-message-handle-option": "handle-key-only", "max-message-bytes": 1200},
+    {"large-message-handle-option": "claim-check", "max-message-bytes": 1200},
+    {"large-message-handle-option": "claim-check", "max-message-bytes": 1200, "claim-check-raw-value": True},
+]
+
+
+@pytest.mark.parametrize("encoding", ["json", "avro"])
+@pytest.mark.parametrize("options", OPTION_SETS)
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_goes_in_comes_out(encoding: str, options: dict[str, Any], data: st.DataObject) -> None:
+    parsed = Options.parse(options | {"encoding-format": encoding})
+    stream = data.draw(streams(st.one_of(WATERMARKS, BOOTSTRAPS)))
+    schemas = {event.table: None for event in stream if isinstance(event, RowChange)}
+    ahead = Options.parse({"encoding-format": encoding})
+    resources = Resources(claim_check=MemoryStore())
+    decoder = Decoder(parsed, resources)
+    for announced in Encoder(ahead).encode(map(Bootstrap, schemas)):
+        list(Decoder(ahead, schemas=decoder.schemas).decode(announced))
+    try:
+        messages = list(Encoder(parsed, resources).encode(stream))
+    except MessageTooLarge:
+        return
+    got = [event for message in messages for event in decoder.decode(message)]
+
+    for event, sent in zip(got, stream, strict=True):
+        match event, sent:
+            case RowChange(), RowChange():
+                assert (event.table.name, event.commit_ts) == (sent.table.name, sent.commit_ts)
+                assert event.table_id == (sent.table_id or sent.table.table_id)
+                assert [(c.name, c.type, c.flags) for c in event.table.columns] == [
+                    (c.name, c.type, c.flags) for c in sent.table.columns
+                ]
+                for ours, theirs in ((event.before, sent.before), (event.after, sent.after)):
+                    if event.handle_key_only and ours is not None and theirs is not None:
+                        assert ours == {name: theirs[name] for name in sent.table.handle_key}
+                    else:
+                        assert ours == theirs
+            case Bootstrap(schema), Bootstrap(sent_schema):
+                assert (schema.name, schema.indexes, schema.version, schema.table_id) == (
+                    sent_schema.name,
+                    sent_schema.indexes,
+                    sent_schema.version,
+                    sent_schema.table_id,
+                )
+            case _:
+                assert event == sent
+
+
+def sample(name: str) -> list[Vector]:
+    """A few lines of every file."""
+    return [vector for file in files(name) for vector in vectors(name, file)[:: max(1, len(vectors(name, file)) // 5)]]
+
+
+def refused(vector: Vector, value: bytes, schemas: SchemaCache | None = None) -> bool:
+    """Is it refused? Anything but events or a ``DecodeError`` fails the test."""
+    try:
+        list(Decoder(vector.options, Resources(claim_check=vector.claim_checks), schemas).decode(Message(None, value)))
+    except DecodeError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_truncation_is_refused(name: str) -> None:
+    for server in ("ticdc", "tiflow"):
+        schemas = known_schemas(name, server)
+        for vector in sample(name):
+            value = vector.message.value
+            assert value is not None
+            if server in vector.id:
+                for cut in range(0, len(value), 1 if len(value) < 400 else 11):
+                    assert refused(vector, value[:cut], schemas), (vector.id, cut)
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_bytes_after_the_end_are_refused(name: str) -> None:
+    for vector in vectors(name, "types.default.ticdc")[::40]:
+        assert refused(vector, (vector.message.value or b"") + b"\0", known_schemas(name, "ticdc")), vector.id
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_corruption_is_refused_or_decodes(name: str) -> None:
+    chance = random.Random(20261116)
+    found, schemas = sample(name), known_schemas(name, "ticdc")
+    for _ in range(1500):
+        vector = chance.choice(found)
+        value = bytearray(vector.message.value or b"")
+        for _ in range(chance.randint(1, 4)):
+            value[chance.randrange(len(value))] = chance.randrange(256)
+        refused(vector, bytes(value), schemas)
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=st.binary(max_size=120))
+def test_any_bytes_decode_or_are_refused(value: bytes) -> None:
+    for options in (JSON, AVRO):
+        for data in (value, b"\x16" + value, b"\x16\x04\x04\x02" + value, b"\x16\x06\x06\x02" + value):
+            try:
+                list(Decoder(options).decode(Message(None, data)))
+            except DecodeError as error:
+                assert str(error).startswith("simple: ")
+
+
+def avro(value: str) -> Message:
+    return Message(None, bytes.fromhex(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("16 00 00 02 84 80 80 cb a9 bb ba b1 0c 9e af e0 bc bc 63 00", "1 bytes after the end"),
+        ("18", "12 is no branch, there are 12"),
+        ("15", "-11 is no branch"),
+        ("0a 02 02 02", "a bare Watermark"),
+        ("16 02 00 02 00 00", "a message of type BOOTSTRAP with a payload of Watermark"),
+        ("16 08", "4 is no word"),
+        ("16 04 04 02 0e ff ff ff ff ff ff ff ff ff 01", "a length of -"),
+        ("16 04 04 02 0e fe ff ff ff ff ff ff ff ff 01", "a length of 9223372036854775807, but 0 bytes are left"),
+        ("16 02 02 02 00 00 00 00 00 fe ff ff ff ff ff ff ff ff 01", "9223372036854775807 items"),
+        ("16 02 02 02 00 00 00 00 00 01 fe ff 03", "a block of 32767 bytes"),
+        ("16 00 00 ff ff ff ff ff ff ff ff ff ff 01", "more than 64 bits"),
+        ("16 00 00 80 80 80 80 10 00 00", "2147483648 is no 32-bit integer"),
+        ("16 06 06 02 00 00 00 00 00 00 00 00 02 07", "7 is neither true nor false"),
+        ("16 06 06 02 00 00 00 00 00 00 00 00 00 00 02 04 02 61 00 02 61 00 00 00", "'a' is there twice"),
+        ("16 00 00 04 00 00", "protocol version 2"),
+    ],
+)
+def test_avro_that_lies_is_refused_with_the_place(value: str, reason: str) -> None:
+    with pytest.raises(DecodeError) as refusal:
+        list(Decoder(AVRO).decode(avro(value)))
+
+    assert reason in str(refusal.value)
+    assert " in value at " in str(refusal.value)
+
+
+def test_avro_blocks_with_a_byte_size_are_read() -> None:
+    decoder = Decoder(AVRO)
+    decoder.schemas.add(CREATED.table_schema)
+    plain = bytes.fromhex(WORKED[1][2])
+    sized = plain.replace(bytes.fromhex("02 04 02 61 02 02 02 62 00 00"), bytes.fromhex("02 03 0e 02 61 02 02 02 62 00 00"))
+
+    assert sized != plain
+    assert list(decoder.decode(Message(None, sized))) == [INSERTED]
+
+
+def wire(**changes: Any) -> Message:
+    return message({name: value for name, value in (DOCUMENT["insert"] | changes).items() if value is not ...})
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"version": 2}, "protocol version 2, known is 1 in value at $.version"),
+        ({"version": ...}, "integer was expected"),
+        ({"type": "UPSERT"}, "'UPSERT' is no event type"),
+        ({"type": "DELETE"}, "DELETE has no such image in value at $.data"),
+        ({"old": {}}, "INSERT has no such image in value at $.old"),
+        ({"commitTs": "1"}, "at $.commitTs"),
+        ({"commitTs": 2**64}, "at $.commitTs"),
+        ({"schemaVersion": -1}, "at $.schemaVersion"),
+        ({"tableID": 2**63}, "at $.tableID"),
+        ({"database": 5}, "text was expected in value at $.database"),
+        ({"data": []}, "an object was expected"),
+        ({"data": {"id": 1}}, "column id (int(11)): 1 is not text in value at $.data.id"),
+        ({"data": {"id": "1.5"}}, "'1.5' is not an integer"),
+        ({"data": {"id": "9223372036854775808"}}, "is not a signed 64-bit integer"),
+        ({"data": {"score": "nan"}}, "'nan' is not a number"),
+        ({"data": {"score": "1e39"}}, "column score (float)"),
+        ({"data": {"score": {"location": "UTC", "value": "1"}}}, "is not text"),
+        ({"data": {"ID": "1"}}, "simple.user has no such column at version 447984074911121426 in value at $.data.ID"),
+        ({"handleKeyOnly": 1}, "true or false was expected"),
+        ({"checksum": {"version": 0, "corrupted": False, "current": 2**32, "previous": 0}}, "$.checksum.current"),
+        ({"claimCheckLocation": "s3://b/../x"}, "no store was given"),
+    ],
+)
+def test_a_row_that_breaks_the_rules_is_refused_with_the_place(changes: dict[str, Any], reason: str) -> None:
+    decoder = Decoder()
+    list(decoder.decode(message(DOCUMENT["schema"])))
+
+    with pytest.raises(DecodeError) as refusal:
+        list(decoder.decode(wire(**changes)))
+
+    assert reason in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"columns": 1}, "a list of at most 4096"),
+        ({"columns": [column("id", "int", 11)] * 2}, "a column is there twice"),
+        ({"columns": [column("id", "integral", 11)]}, "not a MySQL type: 'integral'"),
+        ({"columns": [column("id", "int", 11) | {"default": 5}]}, "5 is no default of a int column"),
+        ({"columns": [column("id", "bit", 2**40) | {"default": 5}]}, "5 does not fit bit(1099511627776)"),
+        ({"columns": [column("id", "int", 11)] * 5000}, "a list of at most 4096"),
+        ({"indexes": [{"name": "k", "columns": ["nobody"]}]}, "column nobody is not in the table"),
+        ({"indexes": [{"name": "k", "columns": ["id"] * 17}]}, "a list of at most 16"),
+        ({"version": None}, "at $.tableSchema.version"),
+        ({"table": None}, "at $.tableSchema.table"),
+    ],
+)
+def test_a_schema_that_breaks_the_rules_is_refused_with_the_place(changes: dict[str, Any], reason: str) -> None:
+    decoder = Decoder()
+    with pytest.raises(DecodeError) as refusal:
+        list(decoder.decode(message(DOCUMENT["schema"] | {"tableSchema": USER | changes})))
+
+    assert reason in str(refusal.value)
+    assert len(decoder.schemas) == 0
+
+
+def test_an_empty_message_is_refused() -> None:
+    for value in (None, b""):
+        with pytest.raises(DecodeError, match="an empty message"):
+            list(decode(Message(None, value)))
+
+
+def test_rows_wait_until_the_schema_of_their_own_table_comes() -> None:
+    """The classic reference decoder loops without end here: two tables wait, one schema arrives."""
+    parking: Parking[int] = Parking(Decoder())
+    rows = [wire(), wire(table="other"), wire(data=ROW | {"id": "2"}), wire(table="other", data=ROW | {"id": "3"})]
+    for number, row in enumerate(rows):
+        assert list(parking.decode(row, number)) == []
+
+    released = list(parking.decode(message(DOCUMENT["schema"]), 4))
+    assert [origin for origin, _ in released] == [4, 0, 2]
+    assert len(parking.parked) == 2
+    assert {missing.table for _, _, missing in parking.parked} == {"simple.other"}
+
+    released = list(parking.decode(message(DOCUMENT["schema"] | {"tableSchema": USER | {"table": "other"}}), 5))
+    assert [(origin, event.after["id"]) for origin, event in released[1:]] == [(1, 1), (3, 3)]  # type: ignore[union-attr,index]
+    assert parking.parked == []
+
+
+def test_a_row_of_another_version_waits_too() -> None:
+    decoder = Decoder()
+    list(decoder.decode(message(DOCUMENT["schema"])))
+
+    with pytest.raises(SchemaUnknown) as missing:
+        list(decoder.decode(wire(schemaVersion=7)))
+
+    assert (missing.value.table, missing.value.version) == ("simple.user", 7)
+
+
+def test_the_schema_before_a_ddl_is_remembered_as_well() -> None:
+    decoder = Decoder()
+    list(decoder.decode(message(DOCUMENT["alter"])))
+
+    (event,) = decoder.decode(wire())
+    assert isinstance(event, RowChange)
+    assert len(event.table.columns) == 4
+
+
+def test_the_first_schema_of_a_version_wins() -> None:
+    decoder = Decoder()
+    list(decoder.decode(message(DOCUMENT["schema"])))
+    changed = USER | {"columns": [column("id", "bigint", 20)]}
+    list(decoder.decode(message(DOCUMENT["schema"] | {"tableSchema": changed})))
+
+    (event,) = decoder.decode(wire())
+    assert isinstance(event, RowChange)
+    assert event.table.column("id").base_type == "int"
+
+
+def test_after_truncate_the_rows_have_the_new_id_and_no_partition() -> None:
+    decoder = Decoder()
+    list(decoder.decode(message(DOCUMENT["schema"])))
+    truncate = DOCUMENT["alter"] | {"type": "TRUNCATE", "tableSchema": USER | {"tableID": 150}}
+    (ddl,) = decoder.decode(message(truncate))
+    assert isinstance(ddl, Ddl)
+    assert ddl.type == DdlType.TRUNCATE_TABLE
+
+    events = [next(decoder.decode(wire(tableID=number))) for number in (148, 150, 151, ...)]
+    assert [event.partitioned for event in events] == [False, False, True, False]  # type: ignore[union-attr]
+    assert events[1].table.table_id == 150  # type: ignore[union-attr]
+
+
+def test_the_memory_of_schemas_is_bounded() -> None:
+    schemas = SchemaCache(size=4)
+    for number in range(10):
+        schemas.add(replace(CREATED.table_schema, version=number))
+
+    name = CREATED.table_schema.name
+    assert len(schemas) == 4
+    assert schemas.find(name, 0, 110) is None
+    assert schemas.find(name, 9, 110) is not None
+
+
+def test_decoders_can_share_their_memory() -> None:
+    first = Decoder()
+    list(first.decode(message(DOCUMENT["schema"])))
+
+    assert list(Decoder(schemas=first.schemas).decode(wire()))
+
+
+@pytest.mark.parametrize("encoding", ["json", "avro"])
+def test_a_large_row_without_a_handle_key_is_not_sent_as_nothing(encoding: str) -> None:
+    table = TableSchema(TableName("test", "t"), (Column.of("a", "text"),), version=1)
+    event = RowChange(table, 5, after={"a": "x" * 500})
+    options = {"max-message-bytes": 300, "encoding-format": encoding}
+
+    with pytest.raises(EncodeError, match="no handle key"):
+        list(Encoder(Options.parse(options | {"large-message-handle-option": "handle-key-only"})).encode([event]))
+
+    checked = Options.parse(options | {"large-message-handle-option": "claim-check"})
+    resources = Resources(claim_check=MemoryStore())
+    (sent,) = Encoder(checked, resources).encode([event])
+    decoder = Decoder(checked, resources)
+    decoder.schemas.add(table)
+    (got,) = decoder.decode(sent)
+    assert isinstance(got, RowChange)
+    assert (got.after, got.handle_key_only) == (event.after, False)
+
+
+def test_a_claim_check_leads_to_the_change_it_was_made_for() -> None:
+    options = Options.parse({"large-message-handle-option": "claim-check", "max-message-bytes": 400})
+    store = MemoryStore()
+    decoder = Decoder(options, Resources(claim_check=store))
+    decoder.schemas.add(document_events()["schema"].table_schema)  # type: ignore[union-attr]
+    for wrong in (wire(commitTs=6), message(DOCUMENT["watermark"]), wire(claimCheckLocation="a.json")):
+        store.put("a.json", json.dumps({"key": None, "value": base64.b64encode(wrong.value or b"").decode()}).encode())
+        with pytest.raises(DecodeError, match="claim check"):
+            list(decoder.decode(wire(claimCheckLocation="s3://bucket/a.json", handleKeyOnly=True)))
+    with pytest.raises(DecodeError, match="not in the store"):
+        list(decoder.decode(wire(claimCheckLocation="s3://bucket/b.json", handleKeyOnly=True)))
+
+
+def test_a_watermark_has_no_size_limit() -> None:
+    tiny = Options(max_message_bytes=1)
+    assert list(Encoder(tiny).encode([Watermark(1)]))
+    for event in (CREATED, Ddl(TableName("", ""), 1, "CREATE DATABASE x")):
+        with pytest.raises(MessageTooLarge):
+            list(Encoder(tiny).encode([event]))
+
+
+VERIFYING = {"integrity-check-level": "correctness", "time-zone": "Asia/Shanghai"}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_value_changed_on_the_way_is_reported_whatever_its_column(name: str) -> None:
+    """Each column of each checksummed row takes the value it has in another row of the table."""
+    changed = 0
+    for file in files(name, "checksum.*"):
+        decoders = {
+            level: Decoder(Options.parse(VERIFYING | {"corruption-handle-level": level}))
+            for level in ("warn", "error")
+        }
+        options = vectors(name, file)[0].options
+        seen: dict[tuple[str, str], Any] = {}
+        for vector in vectors(name, file):
+            loaded = unpacked(vector, vector.message.value)
+            for level, decoder in decoders.items():
+                decoder = Decoder(replace(decoder.options, encoding_format=options.encoding_format), schemas=decoder.schemas)
+                (event,) = decoder.decode(vector.message)
+                assert not (isinstance(event, RowChange) and event.checksum and event.checksum.corrupted), vector.id
+                for image, sum_name in (("data", "current"), ("old", "previous")):
+                    if not loaded.get("checksum", {}).get(sum_name):
+                        continue
+                    for column_name, value in loaded[image].items():
+                        other = seen.get((loaded["table"], column_name))
+                        if other is None or other == value or value is None:
+                            continue
+                        damaged = loaded | {image: loaded[image] | {column_name: other}}
+                        bad = Message(None, format_of(decoder.options).dump(damaged))
+                        changed += 1
+                        if level == "error":
+                            with pytest.raises(DecodeError, match=f"a change of .*{loaded[sum_field]}" if False else "the sender's is"):
+                                list(decoder.decode(bad))
+                        else:
+                            (marked,) = decoder.decode(bad)
+                            assert isinstance(marked, RowChange)
+                            assert marked.checksum is not None
+                            assert marked.checksum.corrupted, (vector.id, column_name)
+            for column_name, value in (loaded.get("data") or {}).items():
+                if value is not None:
+                    seen[loaded["table"], column_name] = value
+
+    assert changed > 500
