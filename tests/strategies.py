@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -18,21 +19,23 @@ from tidewire.model import (
     EnumValue,
     Event,
     Index,
-    MySQLType,
     RowChange,
     SetValue,
     TableName,
     TableSchema,
+    Temporal,
     Time,
     Timestamp,
     Value,
     Watermark,
 )
-from tidewire.model.types import TEXTUAL
 from tidewire.model.values import enum_text, float32, set_text
 
 TSO = st.integers(1, 2**63 - 1)
-NAMES = st.text(min_size=1, max_size=12).filter(lambda name: name.strip() == name)
+NAMES = st.text(min_size=1, max_size=8)
+WORDS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True)
+"""Names that Avro takes as they are."""
+
 TEXTS = st.text(max_size=40)
 
 
@@ -78,63 +81,85 @@ def _decimals(draw: st.DrawFn, length: int, scale: int) -> Decimal:
 Filled = tuple[Column, st.SearchStrategy[Value]]
 
 
-def _integer(type_: str, bits: int, unsigned: bool) -> Filled:
-    column = Column.of("", type_ + " unsigned" * unsigned)
-    return column, _unsigned(bits) if unsigned else _signed(bits)
+Kind = Callable[[st.DrawFn], Filled]
+
+
+def _fixed(type_: str, values: st.SearchStrategy[Any]) -> Kind:
+    return lambda draw: (Column.of("", type_), values)
+
+
+def _integer(type_: str, bits: int) -> Kind:
+    def kind(draw: st.DrawFn) -> Filled:
+        unsigned = draw(st.booleans())
+        return Column.of("", type_ + " unsigned" * unsigned), _unsigned(bits) if unsigned else _signed(bits)
+
+    return kind
+
+
+def _timed(type_: str, texts: Callable[[int], st.SearchStrategy[str]], wrap: type[Temporal]) -> Kind:
+    def kind(draw: st.DrawFn) -> Filled:
+        digits = draw(st.integers(0, 6))
+        return replace(Column.of("", type_), decimal=digits), texts(digits).map(wrap)
+
+    return kind
+
+
+def _decimal(draw: st.DrawFn) -> Filled:
+    length = draw(st.integers(1, 65))
+    scale = draw(st.integers(0, min(30, length)))
+    return Column.of("", f"decimal({length},{scale})"), _decimals(length, scale)
+
+
+_ELEMENTS = st.lists(st.text("abc'\nü", min_size=1, max_size=3), min_size=1, max_size=5, unique=True).map(tuple)
+
+
+def _enum(draw: st.DrawFn) -> Filled:
+    elements = draw(_ELEMENTS) + draw(st.sampled_from([(), ("x,y",)]))
+    values = st.integers(1, len(elements)).map(lambda index: EnumValue(index, enum_text(index, elements)))
+    return replace(Column.of("", "enum"), elements=elements), values
+
+
+def _set(draw: st.DrawFn) -> Filled:
+    elements = draw(_ELEMENTS | st.just(tuple(f"m{number}" for number in range(64))))
+    values = _unsigned(len(elements)).map(lambda mask: SetValue(mask, set_text(mask, elements)))
+    return replace(Column.of("", "set"), elements=elements), values
+
+
+_KINDS: list[Kind] = [
+    *(_integer(type_, bits) for type_, bits in (("tinyint", 8), ("smallint", 16), ("mediumint", 24), ("int", 32))),
+    _integer("bigint", 64),
+    _fixed("float", _SINGLES),
+    _fixed("double", _FLOATS),
+    _decimal,
+    _fixed("year(4)", st.one_of(st.just(0), st.integers(1901, 2155))),
+    _fixed("bit(64)", _unsigned(64)),
+    _fixed("bit(10)", _unsigned(10)),
+    _fixed("date", _DAYS.map(Date)),
+    _timed("datetime", _moments, DateTime),
+    _timed("timestamp", _moments, Timestamp),
+    _timed("time", _spans, Time),
+    *(_fixed(type_, TEXTS) for type_ in ("char(40)", "varchar(40)", "tinytext", "text", "mediumtext", "longtext")),
+    *(_fixed(type_, st.binary(max_size=40)) for type_ in ("binary(40)", "varbinary(40)", "tinyblob", "longblob")),
+    _enum,
+    _set,
+    _fixed("json", TEXTS),
+    _fixed("vector", st.just("[1,2.5,-3]")),
+]
 
 
 @st.composite
 def _columns(draw: st.DrawFn) -> Filled:
     """A column of any type, and the values it takes."""
-    digits = draw(st.integers(0, 6))
-    length, scale = draw(st.integers(1, 65)), draw(st.integers(0, 30))
-    scale = min(length, scale)
-    elements = tuple(draw(st.lists(st.text("abc'\n,ü", min_size=1, max_size=4), min_size=1, max_size=64, unique=True)))
-    names = tuple(element.replace(",", ";") for element in elements)
-    kinds: list[Callable[[], Filled]] = [
-        *(
-            lambda type_=type_, bits=bits: _integer(type_, bits, draw(st.booleans()))  # type: ignore[misc]
-            for type_, bits in {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}.items()
-        ),
-        lambda: (Column.of("", "float"), _SINGLES),
-        lambda: (Column.of("", "double"), _FLOATS),
-        lambda: (Column.of("", f"decimal({length},{scale})"), _decimals(length, scale)),
-        lambda: (Column.of("", "year(4)"), st.one_of(st.just(0), st.integers(1901, 2155))),
-        lambda: (Column.of("", "bit(64)"), _unsigned(64)),
-        lambda: (Column.of("", "date"), _DAYS.map(Date)),
-        lambda: (replace(Column.of("", f"datetime({digits})"), decimal=digits), _moments(digits).map(DateTime)),
-        lambda: (replace(Column.of("", f"timestamp({digits})"), decimal=digits), _moments(digits).map(Timestamp)),
-        lambda: (replace(Column.of("", f"time({digits})"), decimal=digits), _spans(digits).map(Time)),
-        *(lambda type_=type_: (Column.of("", type_), TEXTS) for type_ in ("char(40)", "varchar(40)")),  # type: ignore[misc]
-        *(
-            lambda type_=type_: (Column.of("", type_), TEXTS)  # type: ignore[misc]
-            for type_ in ("tinytext", "text", "mediumtext", "longtext")
-        ),
-        *(
-            lambda type_=type_: (Column.of("", type_), st.binary(max_size=40))  # type: ignore[misc]
-            for type_ in ("binary(40)", "varbinary(40)", "tinyblob", "blob", "mediumblob", "longblob")
-        ),
-        lambda: (
-            replace(Column.of("", "enum"), elements=elements),
-            st.integers(1, len(elements)).map(lambda index: EnumValue(index, enum_text(index, elements))),
-        ),
-        lambda: (
-            replace(Column.of("", "set"), elements=tuple(dict.fromkeys(names))),
-            _unsigned(len(set(names))).map(lambda mask: SetValue(mask, set_text(mask, tuple(dict.fromkeys(names))))),
-        ),
-        lambda: (Column.of("", "json"), TEXTS),
-        lambda: (Column.of("", "vector"), st.just("[1,2.5,-3]")),
-    ]
-    return draw(st.sampled_from(kinds))()
+    return draw(st.sampled_from(_KINDS))(draw)
 
 
 Table = tuple[TableSchema, dict[str, st.SearchStrategy[Value]]]
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Table:
+def tables(draw: st.DrawFn, words: st.SearchStrategy[str] = NAMES) -> Table:
     """A table with a key, and what each of its columns may hold."""
-    names = draw(st.lists(NAMES, min_size=1, max_size=6, unique=True))
+    names = draw(st.lists(words, min_size=1, max_size=6, unique=True))
     filled = [draw(_columns()) for _ in names]
     key = draw(st.integers(1, len(names)))
     columns = [
@@ -151,7 +176,7 @@ def tables(draw: st.DrawFn) -> Table:
     ]
     primary = Index("PRIMARY", tuple(names[:key]), unique=True, primary=True)
     schema = TableSchema.build(
-        TableName(draw(NAMES), draw(NAMES)), columns, [primary], table_id=draw(_unsigned(31)), version=draw(TSO)
+        TableName(draw(words), draw(words)), columns, [primary], table_id=draw(_unsigned(31)), version=draw(TSO)
     )
     values = {
         column.name: contents if column.primary_key else st.none() | contents
@@ -191,14 +216,11 @@ BOOTSTRAPS = tables().map(lambda table: Bootstrap(table[0]))
 
 
 @st.composite
-def streams(draw: st.DrawFn, events: st.SearchStrategy[Event] | None = None) -> list[Event]:
+def streams(
+    draw: st.DrawFn, events: st.SearchStrategy[Event] | None = None, names: st.SearchStrategy[str] = NAMES
+) -> list[Event]:
     """Several tables' changes in one stream, with other events in between."""
-    drawn = [draw(tables()) for _ in range(draw(st.integers(1, 2)))]
+    drawn = [draw(tables(names)) for _ in range(draw(st.integers(1, 2)))]
     rows = st.sampled_from(drawn).flatmap(row_changes)
     mixed = rows if events is None else st.one_of(rows, rows, events)
     return draw(st.lists(mixed, max_size=8))
-
-
-def is_text(column: Column) -> bool:
-    """Does the column hold text of its own charset?"""
-    return column.type in TEXTUAL and not column.is_binary and column.type not in (MySQLType.ENUM, MySQLType.SET)

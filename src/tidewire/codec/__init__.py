@@ -17,6 +17,7 @@ PROTOCOLS: Mapping[str, str] = {
     "canal-json": "tidewire.codec.canal_json",
     "avro": "tidewire.codec.avro",
     "craft": "tidewire.codec.craft",
+    "simple": "tidewire.codec.simple",
 }
 """TiCDC's name of each protocol, and the module that speaks it; loaded when first asked for."""
 

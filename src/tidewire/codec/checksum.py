@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from tidewire.codec.jsontext import shown
 from tidewire.model import Column, MySQLType, Row, Temporal, Timestamp
 from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
 
@@ -39,7 +40,7 @@ def row_checksum(columns: Iterable[Column], row: Row, time_zone: str) -> int:
         try:
             crc = zlib.crc32(write(value, time_zone), crc)
         except (ValueError, TypeError, AttributeError, OverflowError, struct.error) as error:
-            reason = f"column {column.name} ({column.mysql_type}) has no checksum for {value!r}: {error}"
+            reason = f"column {column.name} ({column.mysql_type}) has no checksum for {shown(value)}: {error}"
             raise ValueError(reason) from error
     return crc
 

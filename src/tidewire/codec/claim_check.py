@@ -38,6 +38,12 @@ def file_name(location: str) -> str:
     return name
 
 
+def _plain(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        raise ClaimCheckError(name, "not a plain file name")
+    return name
+
+
 class MemoryStore:
     """Claim checks in a dict."""
 
@@ -62,10 +68,13 @@ class FolderStore:
 
     def put(self, name: str, data: bytes) -> None:
         path = self._path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{name}.partial")
-        partial.write_bytes(data)
-        partial.replace(path)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(data)
+            partial.replace(path)
+        except OSError as error:
+            raise ClaimCheckError(name, str(error)) from error
 
     def get(self, name: str) -> bytes:
         path = self._path(name)
@@ -75,10 +84,10 @@ class FolderStore:
             if path.stat().st_size > MAX_BYTES:
                 raise ClaimCheckError(name, f"larger than {MAX_BYTES} bytes")
             return path.read_bytes()
+        except ClaimCheckError:
+            raise
         except OSError as error:
-            if isinstance(error, ClaimCheckError):
-                raise
             raise ClaimCheckError(name, str(error)) from error
 
     def _path(self, name: str) -> Path:
-        return self.folder / file_name(name)
+        return self.folder / _plain(name)

@@ -6,11 +6,15 @@ those differences as data; numbers have two notations.
 
 from __future__ import annotations
 
+import math
+import operator
 import re
-import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
+
+from tidewire.model.values import float32
 
 _CONTROL = {code: f"\\u{code:04x}" for code in range(0x20)}
 _SHORT = {ord("\n"): r"\n", ord("\r"): r"\r", ord("\t"): r"\t"}
@@ -59,21 +63,36 @@ STANDARD: Final = Quoting.of(_BACKSPACE, _HTML, _SEPARATORS)
 
 
 def shortest(number: float, *, single: bool = False) -> Decimal:
-    """The decimal with the fewest digits that reads back as the same number (the same FLOAT if ``single``)."""
+    """The decimal with the fewest digits that reads back as the same number (the same FLOAT if ``single``).
+
+    TiDB stores no NaN and no infinity; for them, and for what no FLOAT holds, it is a ``ValueError``.
+    """
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not a number that a column holds")
     if not single:
-        return Decimal(repr(number))
-    for digits in range(1, 10):
-        near = Decimal(f"{number:.{digits - 1}e}")
-        step = Decimal(1).scaleb(near.adjusted() - digits + 1)
-        for candidate in (near, near + step, near - step):
-            if _same_float32(candidate, number):
-                return candidate
-    return Decimal(number)
+        return Decimal(repr(float(number)))
+    number = _nearest_float32(number)
+    candidates = (candidate for digits in range(1, 10) for candidate in _rounded(number, digits))
+    return next(candidate for candidate in candidates if _reads_as(candidate, number))
 
 
-def _same_float32(candidate: Decimal, number: float) -> bool:
+def _nearest_float32(number: float) -> float:
     try:
-        return struct.pack("<f", float(candidate)) == struct.pack("<f", number)
+        return float32(number)
+    except OverflowError:
+        raise ValueError(f"{number} is too large for a FLOAT") from None
+
+
+def _rounded(number: float, digits: int) -> Iterator[Decimal]:
+    """The nearest decimal of so many digits, and its neighbours: a power of two has less room below than above."""
+    near = Decimal(f"{number:.{digits - 1}e}")
+    step = Decimal(1).scaleb(near.adjusted() - digits + 1)
+    yield from (near, near + step, near - step)
+
+
+def _reads_as(candidate: Decimal, number: float) -> bool:
+    try:
+        return float32(float(candidate)) == number
     except OverflowError:
         return False
 
@@ -82,6 +101,20 @@ def plain_number(number: float, *, single: bool = False) -> str:
     """A float without an exponent: ``0.0000001``, ``1000000``, ``2``."""
     text = format(shortest(number, single=single), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def plain_integer(number: int, *, signed: bool = True) -> str:
+    """An integer of 64 bits; one with a sign may be an unsigned one too."""
+    if not (-1 << 63 if signed else 0) <= operator.index(number) < 1 << 64:
+        raise ValueError("not a 64-bit integer")
+    return f"{number:d}"
+
+
+def plain_decimal(number: Decimal) -> str:
+    """A DECIMAL with all its digits: ``-0.50``."""
+    if not isinstance(number, Decimal) or not number.is_finite():
+        raise ValueError("not a decimal number")
+    return format(number, "f")
 
 
 def json_number(number: float, *, single: bool = False) -> str:
@@ -96,4 +129,4 @@ def json_number(number: float, *, single: bool = False) -> str:
     return f"{'-' * sign}{mantissa}e{decimal.adjusted():+03d}"
 
 
-_TINY_32, _HUGE_32 = (struct.unpack("<f", struct.pack("<f", bound))[0] for bound in (1e-6, 1e21))
+_TINY_32, _HUGE_32 = float32(1e-6), float32(1e21)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -16,6 +17,10 @@ from tidewire.errors import DecodeError
 Pairs = list[tuple[str, Any]]
 
 _LONE = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPES = re.compile(
+    r"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
+_MINUS_ZERO = re.compile(r"[:,\[]\s*-0(?![.\deE])")
 
 
 def read_json(
@@ -27,16 +32,14 @@ def read_json(
     ``ValueError`` is the message's.
     ``base`` is where ``data`` begins in the message, so that errors name the message's byte.
     Bytes that are no UTF-8 come out as lone surrogates; :func:`text` turns a string that has them into bytes.
+    A minus zero is a float, whatever the column's type: as an integer it would lose its sign.
     """
+    source = data.decode("utf-8", "surrogateescape")
+    if r"\ud" in source or r"\uD" in source:
+        source = _SURROGATE_ESCAPES.sub(_mended, source)
+    integer = _signed_zero if _MINUS_ZERO.search(source) else None
     try:
-        source = data.decode()
-    except UnicodeDecodeError:
-        source = data.decode("utf-8", "surrogateescape")
-    else:
-        # An escaped lone surrogate is no character; Go reads it as U+FFFD.
-        objects = _replacing(objects) if r"\ud" in source or r"\uD" in source else objects
-    try:
-        return json.loads(source, object_pairs_hook=objects, parse_constant=_refuse_constant)
+        return json.loads(source, object_pairs_hook=objects, parse_constant=_refuse_constant, parse_int=integer)
     except json.JSONDecodeError as error:
         at = base + len(source[: error.pos].encode("utf-8", "surrogateescape"))
         raise DecodeError(protocol, f"not JSON: {error.msg}", at, part) from None
@@ -50,9 +53,18 @@ def once(members: Pairs) -> dict[str, Any]:
     """An object in which no member may be there twice."""
     found = dict(members)
     if len(found) < len(members):
-        names = [name for name, _ in members]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+        raise ValueError(f"{repeated(members)!r} is there twice")
     return found
+
+
+def repeated(members: Pairs) -> str | None:
+    """The first member that is there a second time."""
+    seen: set[str] = set()
+    for name, _ in members:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def text(string: str) -> str | bytes:
@@ -60,13 +72,22 @@ def text(string: str) -> str | bytes:
     return string.encode("utf-8", "surrogateescape") if _LONE.search(string) else string
 
 
-def _replacing(objects: Callable[[Pairs], Any]) -> Callable[[Pairs], Any]:
-    def mend(value: Any) -> Any:
-        if isinstance(value, str):
-            return _LONE.sub("\ufffd", value)
-        return [mend(item) for item in value] if isinstance(value, list) else value
+def shown(value: Any) -> str:
+    """A value as an error may quote it: short, however large or deep it is."""
+    return _SHORT.repr(value)
 
-    return lambda pairs: objects([(mend(name), mend(value)) for name, value in pairs])
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
+
+
+def _mended(escape: re.Match[str]) -> str:
+    """An escaped lone surrogate is no character; Go reads it as U+FFFD. The text keeps its length."""
+    return r"\ufffd" if escape["lone"] else escape[0]
+
+
+def _signed_zero(digits: str) -> int | float:
+    return -0.0 if digits == "-0" else int(digits)
 
 
 def _refuse_constant(word: str) -> NoReturn:
@@ -120,4 +141,6 @@ _IDENTIFIER = re.compile(r"\w+")
 
 def member_path(path: str, name: str) -> str:
     """The JSON path of a member: ``$.u.id``, or ``$.u["the id"]`` where the name is no word."""
-    return f"{path}.{name}" if _IDENTIFIER.fullmatch(name) else f"{path}[{json.dumps(name, ensure_ascii=False)}]"
+    if _IDENTIFIER.fullmatch(name):
+        return f"{path}.{name}"
+    return f"{path}[{json.dumps(name, ensure_ascii=not name.isprintable())}]"

@@ -10,11 +10,13 @@ from typing import Any
 
 from tidewire.codec.base import Field
 from tidewire.codec.jsontext import member_path
+from tidewire.model.tso import to_datetime
 
 _TOKEN = re.compile(
-    rb'\s*(?:(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<scalar>"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+))'
+    rb'\s*+(?:(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<scalar>"(?:[^"\\]++|\\.)*+"|[^\s{}\[\],:"]++))'
 )
-_COLON = re.compile(rb"\s*:")
+_COLON = re.compile(rb"\s*+:")
+_DEEPEST = 100
 
 Explain = Callable[[str, Any], str]
 """Path and value of a scalar to its meaning."""
@@ -23,7 +25,7 @@ Explain = Callable[[str, Any], str]
 def json_fields(data: bytes, part: str, base: int, explain: Explain) -> Iterator[Field]:
     """Every byte of a JSON text in order: one field per member, with the comma before it, one per bracket that closes.
 
-    What cannot be read is one last field, so that a broken text can be looked at too.
+    What cannot be read, or is nested too deeply to be read by people, is one last field.
     """
     path: list[tuple[str, int | None]] = []
     at = start = 0
@@ -35,7 +37,7 @@ def json_fields(data: bytes, part: str, base: int, explain: Explain) -> Iterator
             return member_path(parent, name)
         return parent if index is None else f"{parent}[{index}]"
 
-    while (match := _TOKEN.match(data, at)) is not None:
+    while len(path) <= _DEEPEST and (match := _TOKEN.match(data, at)) is not None:
         at = match.end()
         in_object = bool(path) and path[-1][1] is None
         if match["comma"]:
@@ -56,7 +58,7 @@ def json_fields(data: bytes, part: str, base: int, explain: Explain) -> Iterator
         yield Field(part, base + start, data[start:at], where, meaning)
         start = at
     if start < len(data):
-        yield Field(part, base + start, data[start:], "?", "not JSON from here on")
+        yield Field(part, base + start, data[start:], "?", "not JSON, or nested too deeply, from here on")
 
 
 def _string(token: bytes) -> str:
@@ -74,6 +76,14 @@ def _meaning(match: re.Match[bytes], where: str, explain: Explain) -> str:
     except ValueError:
         return "not a JSON value"
     return explain(where, value)
+
+
+def moment(tso: int) -> str:
+    """The wall clock in a TSO, for people; a number that is none may be in a broken message."""
+    try:
+        return f"{to_datetime(tso):%Y-%m-%d %H:%M:%S.%f} UTC"
+    except OverflowError:
+        return "at no possible time"
 
 
 def name_of(enum: type[IntEnum], code: Any) -> str:

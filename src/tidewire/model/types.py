@@ -141,7 +141,7 @@ class TypeText(NamedTuple):
 
 
 _TYPE_TEXT = re.compile(
-    r"\s*(?P<name>[a-z]+)\s*(?:\((?P<params>.*)\))?\s*(?P<unsigned>unsigned)?\s*(?P<zerofill>zerofill)?\s*",
+    r"(?P<name>[a-z]++)\s*+(?:\((?P<params>.*)\))?\s*+(?P<unsigned>unsigned)?\s*+(?P<zerofill>zerofill)?",
     re.IGNORECASE | re.DOTALL,
 )
 _ELEMENT = re.compile(r"\s*'((?:[^']|'')*)'\s*(,|$)")
@@ -171,7 +171,7 @@ def parse_type(text: str) -> TypeText:
     >>> parse_type("decimal(10, 4) unsigned")[2:6]
     (10, 4, (), True)
     """
-    match = _TYPE_TEXT.fullmatch(text)
+    match = _TYPE_TEXT.fullmatch(text.strip())
     named = _TYPES.get(match["name"].lower()) if match else None
     if match is None or named is None:
         raise ValueError(f"not a MySQL type: {text!r}")

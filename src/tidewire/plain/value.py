@@ -15,6 +15,7 @@ binary, text not in UTF-8   ``{"base64": "..."}``
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
@@ -45,6 +46,8 @@ def value_to_plain(value: Value, column: Column | None = None) -> Plain:
             return value
         case int():
             return str(value)
+        case float() if not math.isfinite(value):
+            return str(value)  # TiDB stores none, but Craft's corrupted FLOATs can look like one
         case float():
             return json_number(value, single=column is not None and column.type is MySQLType.FLOAT)
         case Decimal():

@@ -26,10 +26,10 @@ class FileRegistry:
 
     def register(self, subject: str, schema: str) -> int:
         """The id of a schema under a subject; the file holds it when this returns."""
-        known = self._known = self._known or self._load()
-        before = known.schemas(), {name: list(ids) for name, ids in known.subjects.items()}
+        known = self._known = self._load()
+        versions = tuple(known.subjects.get(subject, ()))
         schema_id = known.register(subject, schema)
-        if before != (known.schemas(), known.subjects):
+        if schema_id not in versions:
             self._save(known)
         return schema_id
 
@@ -58,9 +58,9 @@ class FileRegistry:
         match content:
             case {"schemas": dict(schemas), "subjects": dict(subjects)} if all(
                 id_.isdecimal() and isinstance(schema, str) for id_, schema in schemas.items()
-            ):
+            ) and all(isinstance(ids, list) for ids in subjects.values()):
                 known = MemoryRegistry({int(id_): schema for id_, schema in schemas.items()})
-                known.subjects = {subject: list(ids) for subject, ids in subjects.items()}
+                known.subjects = subjects
                 return known
         raise self._refuse('not a file of schemas: "schemas" (id to text) and "subjects" (name to ids) are expected')
 

@@ -17,19 +17,19 @@ class MemoryRegistry:
 
     def __init__(self, schemas: Mapping[int, str] | None = None) -> None:
         self._schemas: dict[int, str] = {}
-        self._ids: dict[tuple[str | None, str], int] = {}
+        self._ids: dict[str, int] = {}
         self.subjects: dict[str, list[int]] = {}
         for schema_id, schema in (schemas or {}).items():
             self.put(schema_id, schema)
 
-    def put(self, schema_id: int, schema: str, subject: str | None = None) -> None:
-        """Keep a schema under an id that somebody else gave it, for one subject or for all; the last one counts."""
+    def put(self, schema_id: int, schema: str) -> None:
+        """Keep a schema under an id that somebody else gave it; the last one put there counts."""
         self._schemas[schema_id] = schema
-        self._ids[subject, schema] = schema_id
+        self._ids[schema] = schema_id
 
     def register(self, subject: str, schema: str) -> int:
         """The id of a schema under a subject."""
-        schema_id = self._ids.get((subject, schema)) or self._ids.get((None, schema))
+        schema_id = self._ids.get(schema)
         if schema_id is None or self._schemas[schema_id] != schema:
             schema_id = max(self._schemas, default=0) + 1
             self.put(schema_id, schema)

@@ -94,7 +94,7 @@ class Encoder:
                         yield Message(None, _ddl(event))
                 case Watermark(ts):
                     if controls:
-                        yield Message(None, CONTROL.pack(Kind.WATERMARK, ts))
+                        yield Message(None, CONTROL.pack(Kind.WATERMARK, _tso(ts, "a watermark")))
                 case Bootstrap():
                     raise EncodeError(PROTOCOL, "cannot say BOOTSTRAP: schemas are in the registry")
                 case _:
@@ -144,9 +144,15 @@ class Encoder:
 
 
 def _commit_ts(event: RowChange) -> int:
-    if event.commit_ts is None:
-        raise EncodeError(PROTOCOL, f"a change of {event.table.name} without a commit ts")
-    return event.commit_ts
+    return _tso(event.commit_ts, f"a change of {event.table.name}")
+
+
+def _tso(ts: int | None, described: str) -> int:
+    if ts is None:
+        raise EncodeError(PROTOCOL, f"{described} without a commit ts")
+    if not 0 <= ts < 1 << 64:
+        raise EncodeError(PROTOCOL, f"{described} at {ts}, which is no 64-bit ts")
+    return ts
 
 
 def _checksum(event: RowChange) -> Checksum:
@@ -175,11 +181,10 @@ _EXTENSION: Mapping[str, Callable[[RowChange, _Registered], bytes]] = {
 
 
 def _ddl(event: Ddl) -> bytes:
-    if event.commit_ts is None:
-        raise EncodeError(PROTOCOL, f"a DDL without a commit ts: {event.query}")
+    commit_ts = _tso(event.commit_ts, f"the DDL {event.query!r}")
     query, schema, table = map(STANDARD.quote, (event.query, *event.table))
     return b'%c{"query":%s,"type":%d,"schema":%s,"table":%s,"commitTs":%d}' % (
-        Kind.DDL, query, event.type or 0, schema, table, event.commit_ts,
+        Kind.DDL, query, event.type or 0, schema, table, commit_ts,
     )  # fmt: skip
 
 

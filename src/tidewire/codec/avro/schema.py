@@ -135,6 +135,10 @@ def _field(column: Column, name: str, options: Options) -> tuple[AvroField, byte
     nullable = not column.primary_key if column.nullable is None else column.nullable
     null_at = None
     if nullable:
+        # The server reads a schema back, numbers as doubles, before it registers it.
+        if wire.type == "long" and default is not None and float(default) >= 1 << 63:
+            reason = f"column {column.name} has a default that no double holds: {default.decode()}"
+            raise EncodeError(PROTOCOL, reason, SCHEMA_REFUSED)
         null_at = 0 if default is None else 1
         text = b'["null",%s]' % text if default is None else b'[%s,"null"]' % text
         default = default or b"null"
@@ -237,14 +241,7 @@ def _default(column: Column, wire: _Wire) -> bytes:
 
 def _default_integer(column: Column) -> bytes:
     number = int(_text(column))
-    if column.type is MySQLType.BIGINT:
-        number = signed(number) if column.unsigned else number
-        # The server reads the schema back, numbers as doubles, before it registers it.
-        if column.nullable and float(number) >= 1 << 63:
-            raise EncodeError(
-                PROTOCOL, f"column {column.name} has a default no double can hold: {number}", SCHEMA_REFUSED
-            )
-    return b"%d" % number
+    return b"%d" % (signed(number) if column.unsigned and column.type is MySQLType.BIGINT else number)
 
 
 def _default_float(column: Column) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 
 from tidewire.codec.base import Resources
 from tidewire.codec.canal_json.types import PROTOCOL, WATERMARK_TYPE
-from tidewire.codec.jsontext import Pairs, Reader, member_path, read_json, text
+from tidewire.codec.jsontext import Pairs, Reader, read_json, repeated, shown, text
 from tidewire.codec.large import Packing
 from tidewire.codec.options import Options
 from tidewire.errors import DecodeError
@@ -40,14 +41,19 @@ from tidewire.model.types import FLOATS, INTEGERS, STRINGS
 from tidewire.model.values import enum_text, float32, set_text
 
 
-class _Members(dict[str, Any]):
-    """A JSON object that remembers whether a member was there twice: a header may be, a column must not."""
+class _Repeating(dict[str, Any]):
+    """A JSON object with a member that is there twice: a header may be, a column must not."""
 
     __slots__ = ("repeated",)
 
     def __init__(self, members: Pairs) -> None:
         super().__init__(members)
-        self.repeated = len(self) < len(members)
+        self.repeated = repeated(members)
+
+
+def _members(members: Pairs) -> dict[str, Any]:
+    found = dict(members)
+    return found if len(found) == len(members) else _Repeating(members)
 
 
 class Decoder:
@@ -60,38 +66,54 @@ class Decoder:
 
     def decode(self, message: Message) -> Iterator[Event]:
         """The events in one message: one, or one for each row where official Canal wrote it."""
-        yield from self._events(message)
-
-    def _events(self, message: Message, *, whole: bool = False) -> Iterator[Event]:
-        if not message.value:
-            raise DecodeError(PROTOCOL, "no value", 0, "value")
-        data = self._packing.unpack(message.value)
-        reader = Reader(read_json(data, PROTOCOL, objects=_Members), PROTOCOL, "value")
-        extension = Reader(reader.members.get("_tidb") or {}, PROTOCOL, "value", "$._tidb")
+        reader = self._load(message, "value")
         if reader.boolean("isDdl"):
-            return iter([_ddl(reader, extension)])
-        if reader.members.get("type") == WATERMARK_TYPE:
+            yield _ddl(reader)
+        elif reader.members.get("type") == WATERMARK_TYPE:
             # The server leaves a watermark of 0 out, but not the object it would stand in.
-            return iter([Watermark(reader.object("_tidb").integer("watermarkTs", default=0))])
-        location = extension.string("claimCheckLocation", "")
-        if location and not whole:
-            kept = self._packing.check_out(location, "$._tidb.claimCheckLocation", "value")
-            return self._events(kept, whole=True)
-        return _rows(reader, extension)
+            yield Watermark(reader.object("_tidb").integer("watermarkTs", default=0))
+        else:
+            location = _extension(reader).string("claimCheckLocation", "")
+            yield from _rows(self._checked_out(reader, location) if location else reader)
+
+    def _load(self, message: Message, part: str) -> Reader:
+        if not message.value:
+            raise DecodeError(PROTOCOL, "no value", 0, part)
+        data = self._packing.unpack(message.value, part)
+        return Reader(read_json(data, PROTOCOL, part, objects=_members), PROTOCOL, part)
+
+    def _checked_out(self, outer: Reader, location: str) -> Reader:
+        """The whole row behind a claim check: the same change, not another one."""
+        reader = self._load(
+            self._packing.check_out(location, "$._tidb.claimCheckLocation", outer.part), "claim check value"
+        )
+        for name in ("isDdl", "type", "database", "table", "es"):
+            if reader.members.get(name) != outer.members.get(name):
+                raise reader.refuse(f"not the change it was kept for, which has {shown(outer.members.get(name))}", name)
+        extension = _extension(reader)
+        if "claimCheckLocation" in extension.members:
+            raise extension.refuse("a claim check behind a claim check", "claimCheckLocation")
+        return reader
+
+
+def _extension(reader: Reader) -> Reader:
+    """TiDB's members; without the extension there are none."""
+    found = reader.members.get("_tidb")
+    return Reader({} if found is None else found, PROTOCOL, reader.part, "$._tidb")
 
 
 def _commit_ts(extension: Reader) -> int | None:
     return extension.integer("commitTs") if "commitTs" in extension.members else None
 
 
-def _ddl(reader: Reader, extension: Reader) -> Ddl:
+def _ddl(reader: Reader) -> Ddl:
     word = reader.string("type")
     kind = DdlKind(word) if word in set(DdlKind) else DdlKind.QUERY
     name = TableName(reader.string("database", ""), reader.string("table", ""))
-    return Ddl(name, _commit_ts(extension), reader.string("sql"), TYPE_OF_KIND.get(kind), kind)
+    return Ddl(name, _commit_ts(_extension(reader)), reader.string("sql"), TYPE_OF_KIND.get(kind), kind)
 
 
-def _rows(reader: Reader, extension: Reader) -> Iterator[RowChange]:
+def _rows(reader: Reader) -> Iterator[RowChange]:
     op = reader.string("type")
     if op not in _IMAGES:
         raise reader.refuse(f"{op!r} is no row change", "type")
@@ -99,12 +121,13 @@ def _rows(reader: Reader, extension: Reader) -> Iterator[RowChange]:
     if not data:
         raise reader.refuse("no row is there", "data")
     # Before v5.4 a DELETE repeated its row in `old`, and some versions wrote [null] there.
-    old = _list(reader, "old") if op == "UPDATE" else []
+    old = [{} if image is None else image for image in _list(reader, "old")] if op == "UPDATE" else []
     if old and len(old) != len(data):
         raise reader.refuse(f"{len(old)} old rows for {len(data)} new ones", "old")
     columns = _columns(reader, [*data, *old])
     table = TableSchema(TableName(reader.string("database"), reader.string("table")), tuple(columns.values()))
-    row_key = extension.members.get("rowkey")
+    extension = _extension(reader)
+    row_key = None if extension.members.get("rowkey") is None else _base64(extension, "rowkey")
     for number, image in enumerate(data):
         row = _row(reader, "data", number, image, columns)
         before = _row(reader, "old", number, old[number], columns) if old else {}
@@ -113,7 +136,7 @@ def _rows(reader: Reader, extension: Reader) -> Iterator[RowChange]:
             _commit_ts(extension),
             **_IMAGES[op](row, before),
             handle_key_only=extension.boolean("onlyHandleKey"),
-            row_key=None if row_key is None else _base64(extension, "rowkey"),
+            row_key=row_key,
         )
 
 
@@ -144,9 +167,10 @@ def _list(reader: Reader, name: str) -> list[Any]:
 def _columns(reader: Reader, images: list[Any]) -> dict[str, Column]:
     """The columns of all images, in the order the first image has them: the table's."""
     types = reader.object("mysqlType") if reader.members.get("mysqlType") is not None else None
-    keys = reader.members.get("pkNames") or ()
-    if not isinstance(keys, list | tuple):
+    names = reader.members.get("pkNames")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise reader.refuse("a list of names was expected", "pkNames")
+    keys = set(names or ())
     columns: dict[str, Column] = {}
     for image in images:
         for name in image if isinstance(image, dict) else ():
@@ -169,23 +193,21 @@ def _column(types: Reader, name: str, primary_key: bool) -> Column:
 
 
 def _row(reader: Reader, member: str, number: int, image: Any, columns: Mapping[str, Column]) -> Row:
-    path = f"$.{member}[{number}]"
-    values = Reader(image, PROTOCOL, "value", path)
-    if isinstance(image, _Members) and image.repeated:
-        raise values.refuse("a column is there twice")
-    return {name: _value(columns[name], raw, path) for name, raw in values.members.items()}
+    values = Reader(image, PROTOCOL, reader.part, f"$.{member}[{number}]")
+    if isinstance(image, _Repeating):
+        raise values.refuse("the column is there twice", image.repeated)
+    return {name: _value(columns[name], raw, values) for name, raw in values.members.items()}
 
 
-def _value(column: Column, raw: Any, path: str) -> Value:
+def _value(column: Column, raw: Any, image: Reader) -> Value:
     if raw is None:
         return None
     try:
         if not isinstance(raw, str):
-            raise ValueError(f"{raw!r} is not text")
+            raise ValueError(f"{shown(raw)} is not text")
         return _READERS[column.type](column, raw)
     except (ValueError, OverflowError) as error:
-        reason = f"column {column.name} ({column.mysql_type}): {error}"
-        raise DecodeError(PROTOCOL, reason, member_path(path, column.name), "value") from None
+        raise image.refuse(f"column {column.name} ({column.mysql_type}): {error}", column.name) from None
 
 
 _INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
@@ -196,28 +218,28 @@ _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 def _integer(column: Column, raw: str) -> int:
     low, high = (0, 1 << 64) if column.unsigned else (-1 << 63, 1 << 63)
     if _INTEGER.fullmatch(raw) is None or not low <= int(raw) < high:
-        raise ValueError(f"{raw!r} is not {'an unsigned' if column.unsigned else 'a signed'} 64-bit integer")
+        raise ValueError(f"{shown(raw)} is not {'an unsigned' if column.unsigned else 'a signed'} 64-bit integer")
     return int(raw)
 
 
 def _unsigned(raw: str) -> int:
     if _INTEGER.fullmatch(raw) is None or not 0 <= int(raw) < 1 << 64:
-        raise ValueError(f"{raw!r} is not an unsigned 64-bit integer")
+        raise ValueError(f"{shown(raw)} is not an unsigned 64-bit integer")
     return int(raw)
 
 
 def _float(column: Column, raw: str) -> float:
     if _NUMBER.fullmatch(raw) is None:
-        raise ValueError(f"{raw!r} is not a number")
+        raise ValueError(f"{shown(raw)} is not a number")
     number = float(raw)
-    if number in (float("inf"), float("-inf")):
+    if not math.isfinite(number):
         raise ValueError("the number is too large")
     return float32(number) if column.type is MySQLType.FLOAT else number
 
 
 def _decimal(_: Column, raw: str) -> Decimal:
     if _DECIMAL.fullmatch(raw) is None:
-        raise ValueError(f"{raw!r} is not a decimal number")
+        raise ValueError(f"{shown(raw)} is not a decimal number")
     return Decimal(raw)
 
 
@@ -238,18 +260,34 @@ def _text(raw: str) -> str:
 
 
 def _enum(column: Column, raw: str) -> EnumValue:
-    # Official Canal may write the name; TiCDC writes the index.
-    index = column.elements.index(raw) + 1 if raw in column.elements else _unsigned(raw)
-    return EnumValue(index, enum_text(index, column.elements) if column.elements else None)
+    elements = column.elements
+    if not elements:
+        return EnumValue(_unsigned(raw))
+    index = _number(raw, len(elements))
+    if index is None:
+        names = ("", *elements)
+        index = names.index(raw) if raw in names else _unsigned(raw)
+    return EnumValue(index, enum_text(index, elements))
 
 
 def _set(column: Column, raw: str) -> SetValue:
-    names = raw.split(",")
-    if column.elements and set(names) <= set(column.elements):
-        mask = sum(1 << column.elements.index(name) for name in set(names))
-    else:
-        mask = _unsigned(raw)
-    return SetValue(mask, set_text(mask, column.elements) if column.elements else None)
+    elements = column.elements[:64]
+    if not elements:
+        return SetValue(_unsigned(raw))
+    mask = _number(raw, (1 << len(elements)) - 1)
+    if mask is None:
+        names = set(raw.split(",")) - {""}
+        by_name = (1 << bit for bit, name in enumerate(elements) if name in names)
+        mask = sum(by_name) if names <= set(elements) else _unsigned(raw)
+    return SetValue(mask, set_text(mask, elements))
+
+
+def _number(raw: str, largest: int) -> int | None:
+    """The number of an ENUM or SET value, as TiCDC writes it, though a name may look like one.
+
+    What is no possible number may be a name: official Canal can write those.
+    """
+    return int(raw) if _INTEGER.fullmatch(raw) is not None and 0 <= int(raw) <= largest else None
 
 
 _READERS: Mapping[MySQLType, Callable[[Column, str], Value]] = {

@@ -75,7 +75,8 @@ class Encoder:
 
     def _packed(self, event: RowChange, columns: Sequence[Column], mark: bytes, *, may_be_empty: bool) -> bytes:
         row = event.before if event.after is None else event.after
-        assert row is not None
+        if row is None:
+            raise EncodeError(PROTOCOL, f"a change of {event.table.name} without a row")
         columns = list(emitted_columns(row, columns))
         if not columns and not may_be_empty:
             raise EncodeError(PROTOCOL, f"a change of {event.table.name} without columns", "CDC:ErrCanalEncodeFailed")

@@ -9,9 +9,9 @@ from tidewire.codec.base import Field, Resources
 from tidewire.codec.canal_json.types import PROTOCOL
 from tidewire.codec.large import Packing
 from tidewire.codec.options import Options
-from tidewire.codec.spans import json_fields, name_of
+from tidewire.codec.spans import json_fields, moment, name_of
 from tidewire.model import JavaSQLType, Message
-from tidewire.model.tso import to_datetime
+from tidewire.model.tso import LOGICAL_BITS
 
 
 def inspect(message: Message, options: Options = Options(), resources: Resources = Resources()) -> Iterator[Field]:
@@ -26,9 +26,9 @@ def _explain(path: str, value: Any) -> str:
     match parent, name, value:
         case "$", ("es" | "ts"), int():
             word = "committed" if name == "es" else "encoded"
-            return f"{word} {to_datetime(value << 18):%Y-%m-%d %H:%M:%S.%f} UTC"
+            return f"{word} {moment(value << LOGICAL_BITS)}"
         case "$._tidb", ("commitTs" | "watermarkTs"), int():
-            return f"TSO, {to_datetime(value):%Y-%m-%d %H:%M:%S.%f} UTC"
+            return f"TSO, {moment(value)}"
         case "$", _, _ if name in _WORDS:
             return f"{_WORDS[name]}: {value}"
     if path.startswith("$.sqlType"):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from tidewire.codec.gotext import plain_number
+from tidewire.codec.gotext import plain_decimal, plain_integer, plain_number
 from tidewire.model import Column, JavaSQLType, MySQLType, Value
 from tidewire.model.types import BLOBS, FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
 
@@ -80,18 +80,25 @@ def value_text(column: Column, value: Any) -> str | bytes:
     return _TEXTS[column.type](column, value)
 
 
-def _string(column: Column, value: str | bytes) -> str | bytes:
+def _text(value: Any) -> str | bytes:
+    if not isinstance(value, str | bytes):
+        raise TypeError("text was expected")
+    return value
+
+
+def _string(column: Column, value: Any) -> str | bytes:
     if not column.is_binary:
-        return value
+        return _text(value)
     return (value.encode() if isinstance(value, str) else value).decode("latin-1")
 
 
 _TEXTS: Mapping[MySQLType, Callable[[Column, Any], str | bytes]] = {
-    **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, lambda _, value: f"{value:d}"),
+    **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, lambda _, value: plain_integer(value)),
     **dict.fromkeys(FLOATS, lambda column, value: plain_number(value, single=column.type is MySQLType.FLOAT)),
-    **dict.fromkeys(NUMBERED, lambda _, value: str(value.index)),
+    **dict.fromkeys(NUMBERED, lambda _, value: plain_integer(value.index, signed=False)),
     **dict.fromkeys(TEMPORAL, lambda _, value: str(value.text)),
-    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: str(value)),
+    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: _text(value)),
     **dict.fromkeys(STRINGS, _string),
-    MySQLType.DECIMAL: lambda _, value: format(value, "f"),
+    MySQLType.BIT: lambda _, value: plain_integer(value, signed=False),
+    MySQLType.DECIMAL: lambda _, value: plain_decimal(value),
 }

@@ -17,10 +17,11 @@ from typing import Any
 from tidewire.codec.craft.decoder import Decoder
 from tidewire.codec.craft.encoder import Encoder
 from tidewire.codec.craft.inspector import inspect
+from tidewire.codec.facts import Carries
 from tidewire.codec.options import Options
 from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "decode", "encode", "inspect"]
+__all__ = ["Decoder", "Encoder", "carries", "decode", "encode", "inspect"]
 
 
 def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
@@ -31,3 +32,14 @@ def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
 def decode(message: Message, **options: Any) -> Iterator[Event]:
     """The events in one message."""
     return Decoder(Options(**options)).decode(message)
+
+
+def carries(options: Options = Options()) -> Carries:
+    """What Craft can say: the same as Open Protocol, more briefly."""
+    deleted = frozenset(() if options.delete_only_output_handle_key_columns else {"deleted values"})
+    return Carries(
+        row=deleted
+        | {"commit ts", "partition", "handle key", "old values", "column types", "column flags", "nullability"},
+        ddl=frozenset({"commit ts", "names", "type"}),
+        needs_commit_ts=True,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
@@ -10,8 +11,9 @@ from typing import Any
 
 from tidewire.codec.base import Resources
 from tidewire.codec.columns import described_column
-from tidewire.codec.jsontext import Pairs, Reader, once, read_json, text
+from tidewire.codec.jsontext import Pairs, Reader, read_json, shown, text
 from tidewire.codec.large import Packing
+from tidewire.codec.open_protocol.nameless import COLUMN_MEMBERS, members, nameless, owners
 from tidewire.codec.open_protocol.wire import PROTOCOL, Frame, MessageType, go_unquote, pairs
 from tidewire.codec.options import Options
 from tidewire.errors import DecodeError
@@ -52,57 +54,56 @@ class Decoder:
         for key, value in pairs(message.key, message.value):
             yield self._event(key, value)
 
-    def _event(self, key: Frame, value: Frame, *, whole: bool = False) -> Event:
-        reader = Reader(read_json(key.payload, PROTOCOL, "key", base=key.start), PROTOCOL, "key")
+    def _event(self, key: Frame, value: Frame) -> Event:
+        reader = _key(key)
         kind = reader.integer("t", bits=8)
-        ts = reader.integer("ts")
         if kind == MessageType.RESOLVED:
             if value.payload:
                 raise DecodeError(PROTOCOL, "a resolved event with a value", value.start, "value")
-            return Watermark(ts)
-        name = TableName(reader.string("scm", ""), reader.string("tbl", ""))
+            return Watermark(reader.integer("ts"))
         if kind == MessageType.DDL:
-            return self._ddl(name, ts, self._value(value, dict))
+            return self._ddl(reader, value)
         if kind != MessageType.ROW:
             raise reader.refuse(f"{kind} is no event type", "t")
         location = reader.string("ccl", "")
-        if location and not whole:
-            return self._checked_out(location)
-        return self._row(reader, name, ts, self._value(value, _columns_once))
+        return self._checked_out(reader, location) if location else self._row(reader, value)
 
-    def _value(self, value: Frame, objects: Callable[[Pairs], Any]) -> Reader:
-        data = self._packing.unpack(value.payload, at=value.start)
-        return Reader(read_json(data, PROTOCOL, base=value.start, objects=objects), PROTOCOL, "value")
-
-    def _checked_out(self, location: str) -> Event:
-        message = self._packing.check_out(location, "$.ccl", "key")
-        found = list(pairs(message.key, message.value))
-        if len(found) != 1:
-            raise DecodeError(PROTOCOL, f"{len(found)} events behind a claim check, one was expected", "$.ccl", "key")
-        return self._event(*found[0], whole=True)
-
-    def _ddl(self, name: TableName, ts: int, value: Reader) -> Ddl:
+    def _ddl(self, key: Reader, value: Frame) -> Ddl:
+        reader = self._value(value, dict)
         # The document calls the type a string; servers send a number.
-        type_ = value.members.get("t")
-        if isinstance(type_, str) and type_.isascii() and type_.isdigit():
-            value.members["t"] = int(type_)
-        return Ddl(name, ts, value.string("q"), value.integer("t", bits=8))
+        type_ = reader.members.get("t")
+        if isinstance(type_, str) and _CODE.fullmatch(type_):
+            reader.members["t"] = int(type_)
+        return Ddl(_table_name(key), key.integer("ts"), reader.string("q"), reader.integer("t", bits=8))
 
-    def _row(self, key: Reader, name: TableName, ts: int, value: Reader) -> RowChange:
+    def _checked_out(self, outer: Reader, location: str) -> RowChange:
+        """The whole row behind a claim check: the same change, not another one."""
+        message = self._packing.check_out(location, "$.ccl", outer.part)
+        found = list(pairs(message.key, message.value, within=_KEPT))
+        if len(found) != 1:
+            raise DecodeError(PROTOCOL, f"{len(found)} events, one was expected", 0, f"{_KEPT}key")
+        ((key, value),) = found
+        reader = _key(key, within=_KEPT)
+        for name in ("t", "ts", "scm", "tbl", "ptn"):
+            if reader.members.get(name) != outer.members.get(name):
+                raise reader.refuse(f"not the change it was kept for, which has {outer.members.get(name)!r}", name)
+        if "ccl" in reader.members:
+            raise reader.refuse("a claim check behind a claim check", "ccl")
+        return self._row(reader, value, within=_KEPT)
+
+    def _row(self, key: Reader, value: Frame, *, within: str = "") -> RowChange:
+        reader = self._value(value, members, within)
         columns: dict[str, Column] = {}
-        after, before, deleted = (_image(value, member, columns) for member in ("u", "p", "d"))
-        if after is None and (deleted is None or before is not None):
-            raise value.refuse("neither u nor d is there")
-        if after is not None and deleted is not None:
-            raise value.refuse("both u and d are there")
-        partition = key.members.get("ptn")
-        row_id = key.members.get("rid")
-        for member, number in (("ptn", partition), ("rid", row_id)):
-            if number is not None and (type(number) is not int or not -1 << 63 <= number < 1 << 63):
-                raise key.refuse("a signed 64-bit integer was expected", member)
+        after, deleted = (_image(reader, member, columns) for member in ("u", "d"))
+        before = _image(reader, "p", columns, after or {})
+        if (after is None) == (deleted is None):
+            raise reader.refuse("neither u nor d is there" if after is None else "both u and d are there")
+        if deleted is not None and before is not None:
+            raise reader.refuse("a deleted row has no other old values", "p")
+        partition, row_id = _signed(key, "ptn"), _signed(key, "rid")
         return RowChange(
-            TableSchema(name, tuple(columns.values())),
-            ts,
+            TableSchema(_table_name(key), tuple(columns.values())),
+            key.integer("ts"),
             before=before if deleted is None else deleted,
             after=after,
             table_id=partition,
@@ -111,36 +112,54 @@ class Decoder:
             row_id=row_id,
         )
 
-
-def _columns_once(members: Pairs) -> dict[str, Any]:
-    """An object in which no column may be there twice.
-
-    A column is an object. Scalars may repeat: the new server writes an old value without its column's name when the
-    column becomes NULL in only-updated mode, ``"p":{"t":3,"f":65,"v":1}``, several of them one after the other.
-    """
-    columns = once([(name, value) for name, value in members if isinstance(value, dict)])
-    return dict(members) | columns
+    def _value(self, value: Frame, objects: Callable[[Pairs], Any], within: str = "") -> Reader:
+        part = f"{within}value"
+        data = self._packing.unpack(value.payload, part, value.start)
+        return Reader(read_json(data, PROTOCOL, part, base=value.start, objects=objects), PROTOCOL, part)
 
 
-def _image(value: Reader, member: str, columns: dict[str, Column]) -> Row | None:
-    """A row image; its columns join ``columns``."""
+_KEPT = "claim check "
+"""Before the part of a message that was kept in a claim-check store."""
+
+_CODE = re.compile(r"\d{1,3}", re.ASCII)
+
+
+def _key(key: Frame, within: str = "") -> Reader:
+    part = f"{within}key"
+    return Reader(read_json(key.payload, PROTOCOL, part, base=key.start), PROTOCOL, part)
+
+
+def _table_name(key: Reader) -> TableName:
+    return TableName(key.string("scm", ""), key.string("tbl", ""))
+
+
+def _signed(key: Reader, name: str) -> int | None:
+    number = key.members.get(name)
+    if number is not None and (type(number) is not int or not -1 << 63 <= number < 1 << 63):
+        raise key.refuse("a signed 64-bit integer was expected", name)
+    return number
+
+
+def _image(value: Reader, member: str, columns: dict[str, Column], after: Row | None = None) -> Row | None:
+    """A row image; its columns join ``columns``. Nameless old values are given to the NULL columns of ``after``."""
     if value.members.get(member) is None:
         return None
-    reader = value.object(member)
+    image = value.object(member)
     row: dict[str, Value] = {}
-    for name, column_value in reader.members.items():
-        if member == "p" and name in _UNNAMED and not isinstance(column_value, dict):
-            continue  # whose old value this was cannot be told
-        column, row[name] = _column(reader, name)
-        columns.setdefault(name, column)
+    for name, found in image.members.items():
+        if after is None or isinstance(found, dict) or name not in COLUMN_MEMBERS:
+            column, row[name] = _column(image.object(name), name)
+            columns.setdefault(name, column)
+    if after is not None:
+        old = [_column(Reader(found, PROTOCOL, image.part, image.path)) for found in nameless(image.members)]
+        null = [columns[name] for name, now in after.items() if now is None and name not in row]
+        for owner, (_, then) in zip(owners([column for column, _ in old], null), old, strict=True):
+            if owner is not None:
+                row[owner] = then
     return row
 
 
-_UNNAMED = frozenset("thfv")
-
-
-def _column(image: Reader, name: str) -> tuple[Column, Value]:
-    reader = image.object(name)
+def _column(reader: Reader, name: str = "") -> tuple[Column, Value]:
     if not isinstance(text(name), str):
         raise reader.refuse("the column's name is not UTF-8")
     code = reader.integer("t", bits=8)
@@ -157,28 +176,30 @@ def _column(image: Reader, name: str) -> tuple[Column, Value]:
         return column, None
     try:
         return column, _READERS[type_](column, raw)
-    except (ValueError, TypeError, OverflowError) as error:
+    except (ValueError, OverflowError) as error:
         raise reader.refuse(f"column {name} ({column.base_type}): {error}", "v") from None
 
 
 def _integer(column: Column, raw: Any) -> int:
     low, high = (0, 1 << 64) if column.unsigned else (-1 << 63, 1 << 63)
+    if column.flags is None:
+        high = 1 << 64  # whether it is unsigned was not told
     if type(raw) is not int or not low <= raw < high:
-        raise ValueError(f"{raw!r} is not {'an unsigned' if column.unsigned else 'a signed'} 64-bit integer")
+        raise ValueError(f"{shown(raw)} is not {'an unsigned' if column.unsigned else 'a signed'} 64-bit integer")
     return raw
 
 
 def _unsigned(_: Column, raw: Any) -> int:
     if type(raw) is not int or not 0 <= raw < 1 << 64:
-        raise ValueError(f"{raw!r} is not an unsigned 64-bit integer")
+        raise ValueError(f"{shown(raw)} is not an unsigned 64-bit integer")
     return raw
 
 
 def _float(column: Column, raw: Any) -> float:
     if type(raw) not in (int, float):
-        raise ValueError(f"{raw!r} is not a number")
+        raise ValueError(f"{shown(raw)} is not a number")
     number = float(raw)
-    if number in (float("inf"), float("-inf")):
+    if not math.isfinite(number):
         raise ValueError("the number is too large")
     return float32(number) if column.type is MySQLType.FLOAT else number
 
@@ -188,20 +209,20 @@ _DECIMAL = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 def _decimal(_: Column, raw: Any) -> Decimal:
     if _DECIMAL.fullmatch(_text(raw)) is None:
-        raise ValueError(f"{raw!r} is not a decimal number")
+        raise ValueError(f"{shown(raw)} is not a decimal number")
     return Decimal(raw)
 
 
 def _text(raw: Any) -> str:
     found = text(raw) if isinstance(raw, str) else None
     if not isinstance(found, str):
-        raise ValueError(f"{raw!r} is not text")
+        raise ValueError(f"{shown(raw)} is not text")
     return found
 
 
 def _string(column: Column, raw: Any) -> str | bytes:
     if not isinstance(raw, str):
-        raise ValueError(f"{raw!r} is not text")
+        raise ValueError(f"{shown(raw)} is not text")
     return go_unquote(raw) if column.is_binary else text(raw)
 
 
@@ -216,9 +237,9 @@ def _base64(column: Column, raw: Any) -> str | bytes:
 
 
 def _as_is(_: Column, raw: Any) -> Value:
-    if not isinstance(raw, str | int | float) or isinstance(raw, bool):
-        raise ValueError(f"{raw!r} is no column value")
-    return raw
+    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
+        raise ValueError(f"{shown(raw)} is no column value")
+    return text(raw) if isinstance(raw, str) else raw
 
 
 _READERS: Mapping[MySQLType, Callable[[Column, Any], Value]] = {

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple, assert_never
 
 from tidewire.codec.base import Resources
-from tidewire.codec.gotext import JSONITER, json_number
+from tidewire.codec.gotext import JSONITER, json_number, plain_decimal, plain_integer
 from tidewire.codec.images import changed_columns, emitted_columns, handle_key_columns
 from tidewire.codec.large import RECORD_OVERHEAD, Packing
 from tidewire.codec.open_protocol.wire import LENGTH, PROTOCOL, VERSION, MessageType, frame, go_quote
 from tidewire.codec.options import LargeMessage, Options
-from tidewire.errors import EncodeError, MessageTooLarge
-from tidewire.model import Bootstrap, Column, Ddl, Event, Message, MySQLType, Op, Row, RowChange, Value, Watermark
+from tidewire.errors import EncodeError, MessageTooLarge, OptionError, TidewireError
+from tidewire.model import Bootstrap, Column, Ddl, Event, Message, MySQLType, Row, RowChange, Value, Watermark
 from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS, NUMBERED, TEMPORAL
 
 _PAIR_OVERHEAD = 2 * LENGTH.size
-_quote = JSONITER.quote
+_MESSAGE_OVERHEAD = RECORD_OVERHEAD + len(VERSION)
+
+
+def _quote(text: str | bytes) -> bytes:
+    try:
+        return JSONITER.quote(text)
+    except UnicodeEncodeError as error:
+        raise EncodeError(PROTOCOL, f"{text!r} is not text") from error
 
 
 class _Pair(NamedTuple):
@@ -32,44 +40,63 @@ class _Pair(NamedTuple):
         return len(self.key) + len(self.value) + _PAIR_OVERHEAD
 
 
+class _Batch:
+    """The rows that will share a message."""
+
+    def __init__(self) -> None:
+        self.pairs: list[_Pair] = []
+        self.size = _MESSAGE_OVERHEAD
+
+    def add(self, pair: _Pair) -> None:
+        self.pairs.append(pair)
+        self.size += pair.size
+
+    def flush(self) -> Iterator[Message]:
+        """The message, if there is anything in it; the batch is empty then."""
+        if self.pairs:
+            yield _message(self.pairs)
+            self.pairs, self.size = [], _MESSAGE_OVERHEAD
+
+
 class Encoder:
     """Events to messages: rows packed together, DDL and watermarks alone."""
 
     def __init__(self, options: Options = Options(), resources: Resources = Resources()) -> None:
+        if options.large_message_handle_option is LargeMessage.CLAIM_CHECK and options.claim_check_raw_value:
+            raise OptionError("claim-check-raw-value", "open-protocol needs the key of a large message too")
         self.options = options
         self.resources = resources
         self._packing = Packing(PROTOCOL, options, resources)
 
     def encode(self, events: Iterable[Event]) -> Iterator[Message]:
         """The messages these events make, in order. What came before a bad event is sent before it is refused."""
-        batch: list[_Pair] = []
+        batch = _Batch()
         try:
             for event in events:
                 match event:
                     case RowChange():
                         pair = self._row(event)
                         if not self._joins(pair, batch):
-                            yield from _flushed(batch)
-                        batch.append(pair)
+                            yield from batch.flush()
+                        batch.add(pair)
                     case Ddl():
                         alone = _Pair(_ddl_key(event), self._packing.pack(_ddl_value(event)))
-                        yield from _flushed(batch)
+                        yield from batch.flush()
                         yield _message([alone])
                     case Watermark(ts):
-                        yield from _flushed(batch)
+                        yield from batch.flush()
                         yield _message([_Pair(b'{"ts":%d,"t":%d}' % (ts, MessageType.RESOLVED), b"")])
                     case Bootstrap():
                         raise EncodeError(PROTOCOL, "cannot say BOOTSTRAP: types travel with every row")
                     case _:
                         assert_never(event)
-        except EncodeError:
-            yield from _flushed(batch)
+        except TidewireError:
+            yield from batch.flush()
             raise
-        yield from _flushed(batch)
+        yield from batch.flush()
 
-    def _joins(self, pair: _Pair, batch: Sequence[_Pair]) -> bool:
-        size = RECORD_OVERHEAD + len(VERSION) + sum(member.size for member in batch) + pair.size
-        return len(batch) < self.options.max_batch_size and size <= self.options.batch_limit
+    def _joins(self, pair: _Pair, batch: _Batch) -> bool:
+        return len(batch.pairs) < self.options.max_batch_size and batch.size + pair.size <= self.options.batch_limit
 
     def _row(self, event: RowChange) -> _Pair:
         """A row within the size limit, by whatever means are allowed."""
@@ -107,22 +134,16 @@ class Encoder:
 
     def _row_value(self, event: RowChange, columns: Sequence[Column]) -> bytes:
         before, after = event.before, event.after
-        match event.op:
-            case Op.DELETE:
-                assert before is not None
-                if self.options.delete_only_output_handle_key_columns:
-                    columns = _handle_key(event)
-                return b'{"d":%s}' % _image(before, columns)
-            case Op.INSERT:
-                assert after is not None
-                return b'{"u":%s}' % _image(after, columns)
-            case Op.UPDATE:
-                assert before is not None
-                assert after is not None
-                if not self.options.output_old_value:
-                    return b'{"u":%s}' % _image(after, columns)
-                old = changed_columns(event, columns) if self.options.only_output_updated_columns else columns
-                return b'{"u":%s,"p":%s}' % (_image(after, columns), _image(before, old))
+        if after is None:
+            if before is None:
+                raise EncodeError(PROTOCOL, f"a change of {event.table.name} without a row")
+            if self.options.delete_only_output_handle_key_columns:
+                columns = _handle_key(event)
+            return b'{"d":%s}' % _image(before, columns)
+        if before is None or not self.options.output_old_value:
+            return b'{"u":%s}' % _image(after, columns)
+        old = changed_columns(event, columns) if self.options.only_output_updated_columns else columns
+        return b'{"u":%s,"p":%s}' % (_image(after, columns), _image(before, old))
 
 
 def _handle_key(event: RowChange) -> Sequence[Column]:
@@ -138,14 +159,7 @@ def _handle_key(event: RowChange) -> Sequence[Column]:
 
 
 def _size_alone(pair: _Pair) -> int:
-    return RECORD_OVERHEAD + len(VERSION) + pair.size
-
-
-def _flushed(batch: list[_Pair]) -> Iterator[Message]:
-    """The message a batch makes, if there is anything in it; the batch is empty then."""
-    if batch:
-        yield _message(batch)
-        batch.clear()
+    return _MESSAGE_OVERHEAD + pair.size
 
 
 def _message(batch: Sequence[_Pair]) -> Message:
@@ -189,15 +203,19 @@ def _value(column: Column, value: Any) -> bytes:
 
 
 def _integer(_: Column, value: int) -> bytes:
-    return b"%d" % value
+    return plain_integer(value).encode()
+
+
+def _unsigned(_: Column, value: int) -> bytes:
+    return plain_integer(value, signed=False).encode()
 
 
 def _float(column: Column, value: float) -> bytes:
     return json_number(value, single=column.type is MySQLType.FLOAT).encode()
 
 
-def _decimal(_: Column, value: Any) -> bytes:
-    return _quote(format(value, "f"))
+def _decimal(_: Column, value: Decimal) -> bytes:
+    return _quote(plain_decimal(value))
 
 
 def _string(column: Column, value: str | bytes) -> bytes:
@@ -215,12 +233,13 @@ def _bytes(value: str | bytes) -> bytes:
 
 
 _WRITERS: Mapping[MySQLType, Callable[[Column, Any], bytes]] = {
-    **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, _integer),
+    **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _integer),
     **dict.fromkeys(FLOATS, _float),
-    **dict.fromkeys(NUMBERED, lambda _, value: b"%d" % value.index),
+    **dict.fromkeys(NUMBERED, lambda column, value: _unsigned(column, value.index)),
     **dict.fromkeys(TEMPORAL, lambda _, value: _quote(value.text)),
     **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: _quote(value)),
     **dict.fromkeys(CHARS, _string),
     **dict.fromkeys(BLOBS, _base64),
+    MySQLType.BIT: _unsigned,
     MySQLType.DECIMAL: _decimal,
 }

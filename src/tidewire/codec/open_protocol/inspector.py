@@ -10,10 +10,9 @@ from tidewire.codec.base import Field, Resources
 from tidewire.codec.large import Packing
 from tidewire.codec.open_protocol.wire import LENGTH, PROTOCOL, VERSION, Frame, MessageType, frames
 from tidewire.codec.options import Options
-from tidewire.codec.spans import json_fields, name_of
+from tidewire.codec.spans import json_fields, moment, name_of
 from tidewire.errors import DecodeError
 from tidewire.model import ColumnFlag, DdlType, Message, MySQLType
-from tidewire.model.tso import to_datetime
 
 
 def inspect(message: Message, options: Options = Options(), resources: Resources = Resources()) -> Iterator[Field]:
@@ -56,7 +55,7 @@ def _payload(part: str, start: int, data: bytes, packing: Packing) -> Iterator[F
 def _explain_key(path: str, value: Any) -> str:
     match path.removeprefix("$."), value:
         case "ts", int():
-            return f"commit ts, {to_datetime(value):%Y-%m-%d %H:%M:%S.%f} UTC"
+            return f"commit ts, {moment(value)}"
         case "t", int():
             return f"event type {name_of(MessageType, value)}"
         case name, _:

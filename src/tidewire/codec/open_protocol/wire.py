@@ -8,6 +8,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
+from tidewire.codec.open_protocol.printable import is_printable
 from tidewire.errors import DecodeError
 
 PROTOCOL: Final = "open-protocol"
@@ -48,23 +49,28 @@ def frames(data: bytes, part: str, at: int = 0) -> Iterator[Frame]:
         at = start + length
 
 
-def pairs(key: bytes | None, value: bytes | None) -> Iterator[tuple[Frame, Frame]]:
-    """The i-th key with the i-th value; as many of the one as of the other."""
+def pairs(key: bytes | None, value: bytes | None, *, within: str = "") -> Iterator[tuple[Frame, Frame]]:
+    """The i-th key with the i-th value; as many of the one as of the other.
+
+    ``within`` says in errors what key and value are parts of, where it is not the message itself.
+    """
+    key_part, value_part = f"{within}key", f"{within}value"
     if key is None or len(key) < len(VERSION):
-        raise DecodeError(PROTOCOL, "the key is shorter than the protocol version", 0, "key")
+        raise DecodeError(PROTOCOL, "the key is shorter than the protocol version", 0, key_part)
     if not key.startswith(VERSION):
-        raise DecodeError(PROTOCOL, f"protocol version {LENGTH.unpack_from(key)[0]}, known is 1", 0, "key")
-    # The document shows a resolved event without a value; the server sends one of length 0.
-    value = frame(b"") if value is None else value
-    keys, values = frames(key, "key", len(VERSION)), frames(value, "value")
+        raise DecodeError(PROTOCOL, f"protocol version {LENGTH.unpack_from(key)[0]}, known is 1", 0, key_part)
+    if value is None:
+        # The document shows a resolved event without a value; the server sends one of length 0.
+        value = frame(b"") if len(key) > len(VERSION) else b""
+    keys, values = frames(key, key_part, len(VERSION)), frames(value, value_part)
     for event_key in keys:
         event_value = next(values, None)
         if event_value is None:
-            raise DecodeError(PROTOCOL, "more event keys than event values", event_key.start, "key")
+            raise DecodeError(PROTOCOL, "more event keys than event values", event_key.start, key_part)
         yield event_key, event_value
     extra = next(values, None)
     if extra is not None:
-        raise DecodeError(PROTOCOL, "more event values than event keys", extra.start, "value")
+        raise DecodeError(PROTOCOL, "more event values than event keys", extra.start, value_part)
 
 
 _LETTERS = {0x07: "a", 0x08: "b", 0x0C: "f", 0x0A: "n", 0x0D: "r", 0x09: "t", 0x0B: "v", 0x22: '"', 0x5C: "\\"}
@@ -86,8 +92,7 @@ def _quoted(char: str) -> str:
         return "\\" + _LETTERS[code]
     if 0xDC80 <= code <= 0xDCFF:
         return f"\\x{code - 0xDC00:02x}"
-    # Python and Go agree on what is printable, but for the spaces: Go prints U+0020 only, as does Python.
-    if char.isprintable():
+    if is_printable(char):
         return char
     if code < 0x20 or code == 0x7F:
         return f"\\x{code:02x}"

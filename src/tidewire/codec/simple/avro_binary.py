@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
+from tidewire.codec.jsontext import shown
 from tidewire.codec.simple.wire import PROTOCOL
 from tidewire.errors import DecodeError
 
@@ -180,7 +181,7 @@ class Reader:
             name = self._string()
             self._tell(start, "key", name)
             if name in found:
-                raise self.refuse(f"{name!r} is there twice", start)
+                raise self.refuse(f"{shown(name)} is there twice", start)
             found[name] = self._inside(name, values)
         return found
 
@@ -303,7 +304,7 @@ def write(type_: Type, value: Any) -> bytes:
 def _optional(union: Union, value: Any) -> Branch:
     """The branch of a value that does not say it: null, or the only other one."""
     if value is not None and not union.is_optional:
-        raise ValueError(f"{value!r} does not say which of {', '.join(union.branches)} it is")
+        raise ValueError(f"{shown(value)} does not say which of {', '.join(union.branches)} it is")
     return Branch(next(name for name in union.branches if (name == Primitive.NULL) is (value is None)), value)
 
 

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from tidewire.codec.jsontext import shown
 from tidewire.codec.simple import json_format
 from tidewire.codec.simple.avro_binary import Branch, Primitive, Reader, Union, parse, write
 from tidewire.codec.simple.json_format import enum_value, finite, read_timestamp, set_value, textual, write_timestamp
@@ -125,7 +126,7 @@ def read_value(column: Column, raw: Branch) -> Value:
     """The value behind a branch."""
     read = _READERS[column.type].get(raw.name)
     if read is None:
-        raise ValueError(f"{raw.value!r} is a {raw.name}")
+        raise ValueError(f"{shown(raw.value)} is a {raw.name}")
     return read(column, raw.value)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidewire.codec.base import Resources
 from tidewire.codec.checksum import row_checksum
-from tidewire.codec.jsontext import Reader
+from tidewire.codec.jsontext import Reader, shown
 from tidewire.codec.large import Packing
 from tidewire.codec.options import CorruptionHandling, IntegrityCheck, Options
 from tidewire.codec.simple.formats import format_of
@@ -59,7 +59,7 @@ class Decoder:
         word = reader.string("type")
         read = self._readers.get(word)
         if read is None:
-            raise reader.refuse(f"{word!r} is no event type", "type")
+            raise reader.refuse(f"{shown(word)} is no event type", "type")
         yield read(reader)
 
     def _load(self, message: Message, part: str) -> Reader:
@@ -131,7 +131,7 @@ class Decoder:
         reader = self._load(self._packing.check_out(location, "$.claimCheckLocation", outer.part), "claim check")
         for name in ("type", "database", "table", "tableID", "schemaVersion", "commitTs"):
             if reader.members.get(name) != outer.members.get(name):
-                raise reader.refuse(f"not the change it was kept for, which has {outer.members.get(name)!r}", name)
+                raise reader.refuse(f"not the change it was kept for, which has {shown(outer.members.get(name))}", name)
         if "claimCheckLocation" in reader.members:
             raise reader.refuse("a claim check behind a claim check", "claimCheckLocation")
         return reader

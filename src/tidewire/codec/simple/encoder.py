@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from tidewire.codec.base import Resources
 from tidewire.codec.checksum import row_checksum
 from tidewire.codec.images import emitted_columns, handle_key_columns
+from tidewire.codec.jsontext import shown
 from tidewire.codec.large import RECORD_OVERHEAD, Packing
 from tidewire.codec.options import IntegrityCheck, LargeMessage, Options
 from tidewire.codec.simple.formats import format_of
@@ -125,7 +126,7 @@ class Encoder:
             return self._format.write_value(column, value, self.options.time_zone)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise EncodeError(
-                PROTOCOL, f"column {column.name} ({column.mysql_type}) cannot hold {value!r}: {error}"
+                PROTOCOL, f"column {column.name} ({column.mysql_type}) cannot hold {shown(value)}: {error}"
             ) from error
 
     def _checksum(self, event: RowChange) -> Mapping[str, Wire]:

@@ -12,10 +12,9 @@ from tidewire.codec.options import Compression, EncodingFormat, Options
 from tidewire.codec.simple.avro_binary import Reader
 from tidewire.codec.simple.avro_format import schema
 from tidewire.codec.simple.wire import PROTOCOL
-from tidewire.codec.spans import json_fields
+from tidewire.codec.spans import json_fields, moment
 from tidewire.errors import DecodeError
 from tidewire.model import Message
-from tidewire.model.tso import to_datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -66,7 +65,7 @@ def _avro_fields(data: bytes, part: str) -> Iterator[Field]:
 def _explain(path: str, value: Any) -> str:
     match path, value:
         case "commitTs", int():
-            return f"commit ts, {to_datetime(value % 2**64):%Y-%m-%d %H:%M:%S.%f} UTC"
+            return f"commit ts, {moment(value % 2**64)}"
         case "buildTs", int():
             return f"written at {_written_at(value)}"
         case _, None:

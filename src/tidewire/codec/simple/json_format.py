@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from tidewire.codec.gotext import STANDARD, plain_number
-from tidewire.codec.jsontext import Reader, once, read_json, text
+from tidewire.codec.gotext import STANDARD, plain_decimal, plain_number
+from tidewire.codec.jsontext import Reader, once, read_json, shown, text
 from tidewire.codec.simple.wire import PROTOCOL, Wire
 from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValue, Time, Timestamp, Value
 from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
@@ -60,7 +60,7 @@ def _json(value: Any) -> bytes:
         case int():
             return b"%d" % value
         case _:
-            raise TypeError(f"{value!r} has no place in a message")
+            raise TypeError(f"{shown(value)} has no place in a message")
 
 
 def load(data: bytes, part: str) -> Wire:
@@ -79,7 +79,7 @@ def read_value(column: Column, raw: Any) -> Value:
     if isinstance(raw, dict) and column.type is MySQLType.TIMESTAMP:
         return read_timestamp(raw)
     if not isinstance(raw, str):
-        raise ValueError(f"{raw!r} is not text")
+        raise ValueError(f"{shown(raw)} is not text")
     return READERS[column.type](column, raw)
 
 
@@ -100,7 +100,7 @@ def plain_text(raw: str) -> str:
     """Text that is certainly UTF-8."""
     found = text(raw)
     if not isinstance(found, str):
-        raise ValueError(f"{found!r} is not UTF-8")
+        raise ValueError(f"{shown(found)} is not UTF-8")
     return found
 
 
@@ -128,14 +128,12 @@ _Writer = Callable[[Column, Any, str], str | bytes | Wire]
 
 _WRITERS: Mapping[MySQLType, _Writer] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, lambda _, value, zone: f"{value:d}"),
-    **dict.fromkeys(
-        FLOATS, lambda column, value, _: plain_number(finite(value), single=column.type is MySQLType.FLOAT)
-    ),
+    **dict.fromkeys(FLOATS, lambda column, value, _: plain_number(value, single=column.type is MySQLType.FLOAT)),
     **dict.fromkeys(NUMBERED, lambda _, value, zone: f"{value.index:d}"),
     **dict.fromkeys(TEMPORAL, lambda _, value, zone: value.text),
     **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value, zone: textual(value)),
     **dict.fromkeys(STRINGS, _write_string),
-    MySQLType.DECIMAL: lambda _, value, zone: format(value, "f"),
+    MySQLType.DECIMAL: lambda _, value, zone: plain_decimal(value),
     MySQLType.TIMESTAMP: lambda _, value, zone: write_timestamp(value, zone),
 }
 
@@ -146,7 +144,7 @@ _FLOAT = re.compile(r"-?\d{1,400}(\.\d{1,400})?([eE][-+]?\d{1,3})?", re.ASCII)
 
 def _matching(pattern: re.Pattern[str], raw: str, what: str) -> str:
     if pattern.fullmatch(raw) is None:
-        raise ValueError(f"{raw!r} is not {what}")
+        raise ValueError(f"{shown(raw)} is not {what}")
     return raw
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tidewire.codec.jsontext import Reader, text
+from tidewire.codec.jsontext import Reader, shown, text
 from tidewire.codec.simple.wire import Wire
 from tidewire.model import Column, Index, MySQLType, TableName, TableSchema
 from tidewire.model.types import FLOATS, TEXTUAL, TypeText, parse_type
@@ -193,7 +193,7 @@ def _default(reader: Reader, column: Column) -> str | bytes | None:
                 raise reader.refuse(f"{number} does not fit bit({column.length})", "default")
             return number.to_bytes(size)
         case other:
-            raise reader.refuse(f"{other!r} is no default of a {column.base_type} column", "default")
+            raise reader.refuse(f"{shown(other)} is no default of a {column.base_type} column", "default")
 
 
 def signed(reader: Reader, name: str, default: int | None = None) -> int:

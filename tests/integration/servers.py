@@ -1,0 +1,144 @@
+"""Real servers for the tests: fetched once, started on a free port, stopped by their process.
+
+They come from Maven Central through jgo, a resolver in plain Python, and are kept below ``build/servers``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+CACHE = Path(__file__).parents[2] / "build" / "servers"
+_DOWNLOAD_SECONDS = 120
+_START_SECONDS = 120  # on a busy machine; alone it takes six
+_STOP_SECONDS = 20
+
+
+class Archive(NamedTuple):
+    """A packed server in Maven Central, and the checksum of the very file that was tried."""
+
+    group: str
+    artifact: str
+    version: str
+    classifier: str
+    packaging: str
+    sha256: str
+
+    def unpacked(self) -> Path:
+        """The folder it is unpacked in."""
+        home = CACHE / f"{self.artifact}-{self.version}"
+        if home.is_dir():
+            return home
+        partial = CACHE / f".{home.name}.{os.getpid()}"
+        shutil.rmtree(partial, ignore_errors=True)
+        with tarfile.open(self._fetched()) as packed:
+            packed.extractall(partial, filter="data")
+        if not home.is_dir():  # another test run may have been faster
+            partial.rename(home)
+        shutil.rmtree(partial, ignore_errors=True)
+        return home
+
+    def _fetched(self) -> Path:
+        from jgo.maven import MavenContext
+
+        context = MavenContext(repo_cache=CACHE / "maven", timeout=_DOWNLOAD_SECONDS)
+        component = context.project(self.group, self.artifact).at_version(self.version)
+        path = Path(component.artifact(classifier=self.classifier, packaging=self.packaging).resolve())
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != self.sha256:
+            path.unlink()
+            raise RuntimeError(f"{path.name} has the SHA-256 {found}, {self.sha256} was expected")
+        return path
+
+
+APICURIO = Archive(
+    "io.apicurio",
+    "apicurio-registry-app",
+    "3.0.9",
+    "all",
+    "tar.gz",
+    "2b28181501a20cbf6efcd77f9b7153908fc01f3d3a7c32024c0bd9e1b04c8a43",
+)
+
+
+@contextmanager
+def schema_registry() -> Iterator[str]:
+    """An empty registry with Confluent's interface, kept in memory; its URI."""
+    home = APICURIO.unpacked()
+    port = free_port()
+    uri = f"http://127.0.0.1:{port}/apis/ccompat/v7"
+    command = (
+        java(),
+        "-Xmx384m",
+        "-XX:TieredStopAtLevel=1",  # half the time to start
+        "-Dquarkus.http.host=127.0.0.1",
+        f"-Dquarkus.http.port={port}",
+        "-jar",
+        str(home / f"{APICURIO.artifact}-{APICURIO.version}-runner.jar"),
+    )
+    with running(command, home, CACHE / f"registry-{port}.log", f"{uri}/subjects"):
+        yield uri
+
+
+@contextmanager
+def running(command: Sequence[str], folder: Path, log: Path, ready_at: str) -> Iterator[None]:
+    """A server process from when it answers at a URI until the end of the block."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+        )
+    try:
+        deadline = time.monotonic() + _START_SECONDS
+        while not answers(ready_at):
+            if process.poll() is not None or time.monotonic() > deadline:
+                state = "is not ready" if process.poll() is None else f"ended with {process.returncode}"
+                raise RuntimeError(f"the server {state}; its log ends:\n{log.read_text(errors='replace')[-3000:]}")
+            time.sleep(0.2)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    log.unlink()
+
+
+def answers(uri: str) -> bool:
+    """Is there a server that says OK?"""
+    try:
+        with urllib.request.urlopen(uri, timeout=5) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def java() -> str:
+    """The Java to run servers with; the test is skipped where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if found is None:
+        pytest.skip("Java 17 or newer is needed")
+    return found
