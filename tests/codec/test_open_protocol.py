@@ -56,6 +56,11 @@ def message(*events: tuple[str | bytes, str | bytes]) -> Message:
     return Message(VERSION + keys, values)
 
 
+def put(template: str, *parts: object) -> str:
+    """JSON with blanks: braces stay braces."""
+    return template % parts
+
+
 def event_of(value: str | bytes, key: str | bytes = ROW_KEY, **options: Any) -> Event:
     (event,) = decode(message((key, value)), **options)
     return event
@@ -241,7 +246,7 @@ def test_the_documents_flags_have_their_bits() -> None:
     for name, bit in DOCUMENT["flag bits"].items():
         assert flags[names[name].upper()] == bit
     for total, members in DOCUMENT["flag sums"].items():
-        column = row_of('{"u":{"c":{"t":3,"f":%s,"v":1}}}' % total).table.column("c")
+        column = row_of(put('{"u":{"c":{"t":3,"f":%s,"v":1}}}', total)).table.column("c")
         assert column.flags is not None
         assert {flag.name for flag in column.flags} == {flags[names[member].upper()].name for member in members}
 
@@ -271,16 +276,19 @@ def test_the_first_bytes_of_every_kind() -> None:
 
 
 def test_an_old_batch_without_flags_decodes() -> None:
-    value = '{"u":{"col1":{"t":1,"v":"aa"}}}'.replace("1,", "15,")
+    """The Java demo's sample data has text in a TINYINT, which no server wrote; in a VARCHAR it is right."""
+    value = '{"u":{"col1":{"t":%d,"v":"aa"}}}'
     keys = [f'{{"ts":{ts},"scm":"a","tbl":"b","t":1}}' for ts in (1, 2, 3)] + [
         '{"ts":4,"scm":"a","tbl":"c","ptn":6,"t":1}'
     ]
 
-    events = list(decode(message(*((key, value) for key in keys))))
+    events = list(decode(message(*((key, put(value, 15)) for key in keys))))
 
     assert [event.commit_ts for event in events if isinstance(event, RowChange)] == [1, 2, 3, 4]
     assert [event.partition_id for event in events if isinstance(event, RowChange)] == [None, None, None, 6]
     assert all(isinstance(event, RowChange) and event.after == {"col1": "aa"} for event in events)
+    with pytest.raises(DecodeError, match="'aa' is not a signed 64-bit integer"):
+        row_of(put(value, 1))
 
 
 def test_an_empty_batch_has_no_events() -> None:
@@ -294,16 +302,16 @@ def test_texts_of_row_events() -> None:
     update = RowChange(SMALL, 1, before=first, after=second)
     delete = RowChange(SMALL, 1, before=second)
 
-    assert parts(insert(a=1, b=123)) == (ROW_KEY, '{"u":{%s,%s}}' % (a, b % 123))
-    assert parts(update)[1] == '{"u":{%s,%s},"p":{%s,%s}}' % (a, b % 456, a, b % 123)
-    assert parts(delete)[1] == '{"d":{%s,%s}}' % (a, b % 456)
-    assert parts(delete, delete_only_output_handle_key_columns=True) == (ROW_KEY, '{"d":{%s}}' % a)
-    assert parts(update, output_old_value=False)[1] == '{"u":{%s,%s}}' % (a, b % 456)
-    assert parts(update, only_output_updated_columns=True)[1] == '{"u":{%s,%s},"p":{%s}}' % (a, b % 456, b % 123)
+    assert parts(insert(a=1, b=123)) == (ROW_KEY, put('{"u":{%s,%s}}', a, b % 123))
+    assert parts(update)[1] == put('{"u":{%s,%s},"p":{%s,%s}}', a, b % 456, a, b % 123)
+    assert parts(delete)[1] == put('{"d":{%s,%s}}', a, b % 456)
+    assert parts(delete, delete_only_output_handle_key_columns=True) == (ROW_KEY, put('{"d":{%s}}', a))
+    assert parts(update, output_old_value=False)[1] == put('{"u":{%s,%s}}', a, b % 456)
+    assert parts(update, only_output_updated_columns=True)[1] == put('{"u":{%s,%s},"p":{%s}}', a, b % 456, b % 123)
     assert parts(RowChange(SMALL, 1, before=first, after=first), only_output_updated_columns=True)[1].endswith(
         '"p":{}}'
     )
-    assert parts(insert(a=1))[1] == '{"u":{%s}}' % a, "a column that a selector took away"
+    assert parts(insert(a=1))[1] == put('{"u":{%s}}', a), "a column that a selector took away"
     assert parts(
         replace(insert(a=1, b=123), table_id=6, partitioned=True),
     )[0] == ROW_KEY.replace('"t":1}', '"t":1,"ptn":6}')
@@ -398,8 +406,8 @@ COLUMNS: list[tuple[str, Value, str]] = [
 def test_a_column_of_each_type(type_: str, value: Value, expected: str) -> None:
     table = build(Column.of("c", type_))
 
-    assert image(table, {"c": value}) == '{"c":%s}' % expected
-    assert image(table, {"c": None}) == '{"c":%s,"v":null}}' % expected.rpartition(',"v":')[0]
+    assert image(table, {"c": value}) == put('{"c":%s}', expected)
+    assert image(table, {"c": None}) == put('{"c":%s,"v":null}}', expected.rpartition(',"v":')[0])
     decoded = value_of(expected)
     if type_ == "float":
         assert str(decoded) == str(float(json.loads(expected)["v"])) or decoded == pytest.approx(value)
@@ -416,7 +424,7 @@ def test_minus_zero_keeps_its_sign() -> None:
 
 def test_exponents_of_either_server_are_read() -> None:
     for text in ("1e-07", "1e-7", "0.0000001", "1E-7"):
-        assert value_of('{"t":5,"f":65,"v":%s}' % text) == 1e-7
+        assert value_of(put('{"t":5,"f":65,"v":%s}', text)) == 1e-7
     assert value_of('{"t":5,"f":65,"v":18446744073709551616}') == 2.0**64
 
 
@@ -488,7 +496,7 @@ def test_strings_are_escaped_everywhere_alike(text: str, escaped: str) -> None:
 
     assert parts(row) == (
         f'{{"ts":1,"scm":{quoted},"tbl":{quoted},"t":1}}',
-        '{"u":{%s:{"t":15,"f":64,"v":%s}}}' % (quoted if text else '"x"', quoted),
+        put('{"u":{%s:{"t":15,"f":64,"v":%s}}}', quoted if text else '"x"', quoted),
     )
     assert parts(ddl) == (f'{{"ts":1,"scm":{quoted},"tbl":{quoted},"t":2}}', f'{{"q":{quoted},"t":3}}')
     decoded = row_of(*reversed(parts(row)))
@@ -498,7 +506,7 @@ def test_strings_are_escaped_everywhere_alike(text: str, escaped: str) -> None:
 
 def test_the_classic_servers_escapes_are_read() -> None:
     for text, escaped in {"<>&": r"\u003c\u003e\u0026", "\b\f": r"\b\f", "\u2028\u2029": r"\u2028\u2029"}.items():
-        assert value_of('{"t":15,"f":64,"v":"%s"}' % escaped) == text
+        assert value_of(put('{"t":15,"f":64,"v":"%s"}', escaped)) == text
     assert value_of(r'{"t":15,"f":64,"v":"\ud83d\ude00"}') == "😀"
 
 
@@ -554,7 +562,7 @@ def test_every_byte_and_every_pair_of_bytes_is_quoted_and_read_back() -> None:
 def test_escapes_only_go_readers_know_are_read() -> None:
     assert go_unquote(r"\101\000\377 \u6d4b\U0001F600 \'") == b"A\x00\xff " + "测😀 '".encode()
     for wrong in ("\\", "\\q", r"\x1", r"\400", r"\ud800", r"\U00110000", r"\UFFFFFFFF", r"\12"):
-        with pytest.raises(ValueError, match="unknown escape|is no character"):
+        with pytest.raises(ValueError, match=r"unknown escape|is no character"):
             go_unquote(wrong)
 
 
@@ -594,36 +602,34 @@ def test_without_flags_an_integer_may_be_unsigned() -> None:
     assert value_of('{"t":8,"v":-9223372036854775808}') == -(2**63)
 
 
-NAMELESS = [
-    ("one", '"t":3,"f":65,"v":5', {"b": 5}),
-    ("two in order", '"t":3,"f":65,"v":5,"t":15,"f":64,"v":"x"', {"b": 5, "d": "x"}),
-    ("of two alike the first or the second", '"t":15,"f":64,"v":"x"', {}),
-    ("both of two alike", '"t":15,"f":64,"v":"x","t":15,"f":64,"v":"y"', {"d": "x", "e": "y"}),
-    ("a type that no column has", '"t":5,"f":65,"v":1', {}),
-    ("more than there are columns", '"t":3,"f":65,"v":5,"t":3,"f":65,"v":6', {}),
-    ("among named ones", '"t":3,"f":65,"v":5,"c":{"t":3,"f":65,"v":7},"t":15,"f":64,"v":"x"', {"b": 5, "c": 7}),
-    ("beside a column called v", '"v":{"t":3,"f":1,"v":0},"t":3,"f":65,"v":5', {"b": 5, "v": 0}),
-    ("beside a column called t", '"t":3,"f":65,"v":5,"t":{"t":3,"f":1,"v":0}', {"b": 5, "t": 0}),
+INT, TEXT = '"t":3,"f":65,"v":5', '"t":15,"f":64,"v":"%s"'
+NAMELESS: list[tuple[str, str, str, Row]] = [
+    # what, the columns that are NULL now, old values, what they mean
+    ("one", "b", INT, {"b": 5}),
+    ("one though others of its type are there", "bd", TEXT % "x", {"d": "x"}),
+    ("two in order", "bd", f"{INT},{TEXT % 'x'}", {"b": 5, "d": "x"}),
+    ("one of two alike", "de", TEXT % "x", {}),
+    ("both of two alike", "de", f"{TEXT % 'x'},{TEXT % 'y'}", {"d": "x", "e": "y"}),
+    ("one that is certain beside one that is not", "bde", f"{INT},{TEXT % 'x'}", {"b": 5}),
+    ("a type that no column has", "b", '"t":5,"f":65,"v":1', {}),
+    ("flags that no column has", "b", '"t":3,"f":1,"v":1', {}),
+    ("more than there are columns", "b", f"{INT},{INT}", {}),
+    ("none is NULL", "", INT, {}),
+    ("among named ones", "bd", f'{INT},"c":{{{INT}}},{TEXT % "x"}', {"b": 5, "c": 5, "d": "x"}),
+    ("beside a column called v", "b", f'"v":{{{INT}}},{INT}', {"b": 5, "v": 5}),
+    ("beside a column called t", "b", f'{INT},"t":{{{INT}}}', {"b": 5, "t": 5}),
 ]
 
 
-@pytest.mark.parametrize(("old", "expected"), [pytest.param(*case, id=name) for name, *case in NAMELESS])
+@pytest.mark.parametrize(("null", "old", "expected"), [pytest.param(*case, id=name) for name, *case in NAMELESS])
 def test_old_values_without_a_name_are_given_back_where_only_one_column_can_have_lost_it(
-    old: str, expected: Row
+    null: str, old: str, expected: Row
 ) -> None:
     """The new server writes them when a column becomes NULL in only-updated mode."""
-    new = {
-        "b": {"t": 3, "f": 65, "v": None},
-        "c": {"t": 3, "f": 65, "v": 8},
-        "d": {"t": 15, "f": 64, "v": None},
-        "e": {"t": 15, "f": 64, "v": None if "both" in old or "x" in old else "e"},
-        "t": {"t": 3, "f": 1, "v": 1},
-        "v": {"t": 3, "f": 1, "v": 1},
-    }
-    if expected.get("d") == "x" and "e" not in expected:
-        new["e"]["v"] = "e"
+    columns = {"b": (3, 65, 1), "c": (3, 65, 1), "d": (15, 64, "now"), "e": (15, 64, "now"), "t": (3, 1, 1)}
+    new = {name: {"t": t, "f": f, "v": None if name in null else v} for name, (t, f, v) in columns.items()}
 
-    row = row_of('{"u":%s,"p":{%s}}' % (json.dumps(new), old))
+    row = row_of(put('{"u":%s,"p":{%s}}', json.dumps(new), old))
 
     assert row.op is Op.UPDATE
     assert row.before == expected
@@ -668,14 +674,14 @@ def test_no_batch_grows_beyond_its_limits() -> None:
 def test_a_batch_as_large_as_it_may_be_does_not_slow_down() -> None:
     began = time.process_time()
 
-    (batch,) = encode([insert(a=1, b=1)] * 20000, max_batch_size=20000)
+    (batch,) = encode([insert(a=1, b=1)] * 8000, max_batch_size=8000)
 
-    assert len(list(decode(batch))) == 20000
+    assert len(list(decode(batch))) == 8000
     assert time.process_time() - began < 5
 
 
 def test_the_new_servers_limits() -> None:
-    three = [insert(a=n, b=123) for n in (1, 2, 3)]
+    three = [insert(ts=TS, a=n, b=123) for n in (1, 2, 3)]
 
     assert sizes(list(encode(three, max_message_bytes=400))) == [320, 182]
     assert [len(list(decode(sent))) for sent in encode(three, max_batched_bytes=320)] == [2, 1]
@@ -686,30 +692,23 @@ def test_the_new_servers_limits() -> None:
     assert sizes([wide]) == [182]
 
 
-def test_a_large_row_is_sent_with_its_key_only() -> None:
-    options = {"large_message_handle_option": "handle-key-only", "max_message_bytes": 168}
-    (sent,) = Encoder(Options(**options)).encode([insert(a=1, b=123)])  # type: ignore[arg-type]
-
-    assert sizes([sent]) == [182] or sizes([sent]) == [166]
-
-
 def test_handle_key_only_has_its_own_form() -> None:
     options = Options.parse({"large-message-handle-option": "handle-key-only", "max-message-bytes": 168})
     a = '"a":{"t":1,"h":true,"f":11,"v":1}'
-    update = RowChange(SMALL, 1, before={"a": 1, "b": 123}, after={"a": 1, "b": 4})
+    update = RowChange(SMALL, TS, before={"a": 1, "b": 123}, after={"a": 1, "b": 4})
 
-    (sent,) = Encoder(options).encode([insert(a=1, b=123)])
-    assert (sent.key or b"")[16:].decode() == ROW_KEY.replace("}", ',"ohk":true}')
-    assert (sent.value or b"")[8:].decode() == '{"u":{%s}}' % a
-    assert sizes([sent]) == [48 + 41 + 60]
+    (sent,) = Encoder(options).encode([insert(ts=TS, a=1, b=123)])
+    assert (sent.key or b"")[16:].decode() == put('{"ts":%d,"scm":"test","tbl":"t","t":1,"ohk":true}', TS)
+    assert (sent.value or b"")[8:].decode() == put('{"u":{%s}}', a)
+    assert sizes([sent]) == [65 + 41 + 60]
     (event,) = decode(sent)
     assert isinstance(event, RowChange)
     assert event.handle_key_only
-    wide = replace(options, max_message_bytes=200)
+    wide = replace(options, max_message_bytes=210)
     (sent,) = Encoder(wide).encode([update])
-    assert (sent.value or b"")[8:].decode() == '{"u":{%s},"p":{%s}}' % (a, a)
+    assert (sent.value or b"")[8:].decode() == put('{"u":{%s},"p":{%s}}', a, a)
     (sent,) = Encoder(replace(wide, only_output_updated_columns=True, max_message_bytes=190)).encode([update])
-    assert (sent.value or b"")[8:].decode() == '{"u":{%s},"p":{}}' % a
+    assert (sent.value or b"")[8:].decode() == put('{"u":{%s},"p":{}}', a)
 
 
 def test_a_large_row_without_a_key_is_refused() -> None:
@@ -784,16 +783,11 @@ def test_what_came_before_a_bad_event_is_sent_first() -> None:
         Ddl(TableName("a", "b"), None, "x", 1),
         Bootstrap(SMALL),
     ):
-        sent = []
+        messages = encode([insert(a=1, b=2), bad])
+
+        assert [type(event) for event in decode(next(messages))] == [RowChange], bad
         with pytest.raises(EncodeError):
-            sent.extend(iterate(encode([insert(a=1, b=2), bad]), sent))
-        assert len(sent) == 1, bad
-
-
-def iterate(messages: Any, into: list[Message]) -> list[Message]:
-    for sent in messages:
-        into.append(sent)
-    return []
+            next(messages)
 
 
 def test_a_raw_claim_check_would_lose_the_key() -> None:
@@ -862,7 +856,7 @@ REFUSED: list[tuple[str, str, str, str | int]] = [
     ('{"ts":1,"t":2}', '{"t":3}', "text was expected", "$.q"),
     ('{"ts":1,"t":2}', '{"q":"x"}', "unsigned 8-bit integer", "$.t"),
     ('{"ts":1,"t":2}', '{"q":"x","t":256}', "unsigned 8-bit integer", "$.t"),
-    ('{"ts":1,"t":2}', '{"q":"x","t":"%s"}' % ("1" * 5000), "unsigned 8-bit integer", "$.t"),
+    ('{"ts":1,"t":2}', put('{"q":"x","t":"%s"}', "1" * 5000), "unsigned 8-bit integer", "$.t"),
     (ROW_KEY, "", "not JSON", 8),
     (ROW_KEY, "null", "an object was expected", "$"),
     (ROW_KEY, "{}", "neither u nor d", "$"),
@@ -893,10 +887,10 @@ REFUSED: list[tuple[str, str, str, str | int]] = [
     (ROW_KEY, COLUMN % '{"t":247,"f":0,"v":"a"}', "column c (enum)", "$.u.c.v"),
     (ROW_KEY, COLUMN % '{"t":5,"f":1,"v":"1"}', "is not a number", "$.u.c.v"),
     (ROW_KEY, COLUMN % '{"t":5,"f":1,"v":1e999}', "too large", "$.u.c.v"),
-    (ROW_KEY, COLUMN % ('{"t":5,"f":1,"v":1%s}' % ("0" * 400)), "too large", "$.u.c.v"),
+    (ROW_KEY, COLUMN % (put('{"t":5,"f":1,"v":1%s}', "0" * 400)), "too large", "$.u.c.v"),
     (ROW_KEY, COLUMN % '{"t":4,"f":1,"v":1e39}', "too large", "$.u.c.v"),
     (ROW_KEY, COLUMN % '{"t":5,"f":1,"v":NaN}', "NaN is no number", 8),
-    (ROW_KEY, COLUMN % ('{"t":3,"f":1,"v":%s}' % ("1" * 5000)), "4300 digits", 8),
+    (ROW_KEY, COLUMN % (put('{"t":3,"f":1,"v":%s}', "1" * 5000)), "4300 digits", 8),
     (ROW_KEY, COLUMN % '{"t":246,"f":1,"v":1.5}', "is not text", "$.u.c.v"),
     (ROW_KEY, COLUMN % '{"t":246,"f":1,"v":"1e5"}', "not a decimal number", "$.u.c.v"),
     (ROW_KEY, COLUMN % '{"t":246,"f":1,"v":"NaN"}', "not a decimal number", "$.u.c.v"),
@@ -973,7 +967,7 @@ def test_deep_nesting_is_refused_at_every_depth() -> None:
         for opening, closing in ("[]", ('{"a":', "}")):
             inside = opening * depth + ("1" if opening != "[" else "") + closing * depth
             with pytest.raises(DecodeError):
-                value_of('{"t":15,"f":0,"v":%s}' % inside)
+                value_of(put('{"t":15,"f":0,"v":%s}', inside))
 
 
 def test_a_repeated_column_among_very_many_is_found_in_time() -> None:
@@ -981,7 +975,7 @@ def test_a_repeated_column_among_very_many_is_found_in_time() -> None:
     began = time.process_time()
 
     with pytest.raises(DecodeError, match="'last' is there twice"):
-        row_of('{"u":{%s,"last":{},"last":{}}}' % columns)
+        row_of(put('{"u":{%s,"last":{},"last":{}}}', columns))
 
     assert time.process_time() - began < 3
 
@@ -1003,8 +997,8 @@ def test_inspection_names_what_it_sees() -> None:
 
 def test_inspection_survives_anything() -> None:
     for key in (
-        '{"ts":%d,"t":1}' % 10**40,
-        '{"ts":-%d}' % 10**20,
+        put('{"ts":1%s,"t":1}', "0" * 40),
+        put('{"ts":-1%s}', "0" * 20),
         '{"ts":true,"t":99}',
         "[" * 5000,
         '{"ts":NaN}',

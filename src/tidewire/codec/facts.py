@@ -101,7 +101,8 @@ ROW_FACTS: Final[Mapping[str, Fact]] = {
 DDL_FACTS: Final[Mapping[str, Fact]] = {
     "commit ts": lambda event: event.commit_ts,
     "start ts": lambda event: event.start_ts,
-    "names": lambda event: event.table,
+    "table name": lambda event: event.table if event.table.table else None,
+    "database name": lambda event: event.table if not event.table.table else None,
     "type": lambda event: event.type,
     "kind": lambda event: event.kind if event.type is None else None,
     "table schema": lambda event: event.table_schema,

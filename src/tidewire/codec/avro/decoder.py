@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from tidewire.codec.avro.binary import Cursor
 from tidewire.codec.avro.layout import Layout, Record, read_layout
 from tidewire.codec.avro.names import CHECKSUM, CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP
-from tidewire.codec.avro.wire import CONTROL, PROTOCOL, Cursor, Kind
+from tidewire.codec.avro.wire import CONTROL, PROTOCOL, Kind
 from tidewire.codec.base import Resources
 from tidewire.codec.checksum import row_checksum
 from tidewire.codec.jsontext import Reader, once, read_json

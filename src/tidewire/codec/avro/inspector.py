@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tidewire.codec.avro.binary import Cursor
 from tidewire.codec.avro.layout import Layout, Slot, read_layout
 from tidewire.codec.avro.names import COMMIT_TS, PHYSICAL_TIME
-from tidewire.codec.avro.wire import CONTROL, HEADER, Cursor, Kind
+from tidewire.codec.avro.wire import CONTROL, HEADER, Kind
 from tidewire.codec.base import Field, Resources
 from tidewire.codec.options import Options
 from tidewire.codec.spans import json_fields, name_of
@@ -60,23 +61,20 @@ def _slots(layout: Layout, cursor: Cursor, path: str) -> Iterator[Field]:
     for slot in layout.slots:
         start = cursor.at
         try:
-            present = slot.branch(cursor)
-            if slot.record is not None and present:
-                yield _field(cursor, start, path + slot.name, "record")
-                yield from _slots(slot.record, cursor, f"{path}{slot.name}.")
-                continue
-            meaning = _meaning(slot, slot.value(cursor)) if present else "NULL"
+            value = slot.read(cursor)
         except DecodeError:
             cursor.at = start  # the caller shows the rest, this field included
             raise
-        yield _field(cursor, start, path + slot.name, meaning)
-
-
-def _field(cursor: Cursor, start: int, name: str, meaning: str) -> Field:
-    return Field(cursor.part, start, cursor.data[start : cursor.at], name, meaning)
+        yield Field(cursor.part, start, cursor.data[start : cursor.at], path + slot.name, _meaning(slot, value))
+        if slot.record is not None and value is not None:
+            yield from _slots(slot.record, cursor, f"{path}{slot.name}.")
 
 
 def _meaning(slot: Slot, value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if slot.record is not None:
+        return "record"
     if slot.name == COMMIT_TS and slot.column is None:
         return f"commit ts {_moment(value)}"
     if slot.name == PHYSICAL_TIME and slot.column is None:

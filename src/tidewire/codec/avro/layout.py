@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast, get_args
 
 from tidewire.codec.avro import values
+from tidewire.codec.avro.binary import Cursor, FieldType
 from tidewire.codec.avro.names import BEFORE, CHECKSUM, CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP, PHYSICAL_TIME
-from tidewire.codec.avro.wire import PROTOCOL, READERS, AvroType, Cursor, unsigned
+from tidewire.codec.avro.wire import PROTOCOL, AvroType, unsigned
 from tidewire.codec.gotext import json_number
 from tidewire.codec.jsontext import Reader, read_json
 from tidewire.errors import DecodeError
@@ -39,37 +40,21 @@ class Slot:
     """
 
     name: str
-    type: AvroType
+    type: FieldType
     null_at: int | None
     interpret: Callable[[Any], Any]
     column: Column | None = None
     record: Layout | None = None
 
-    def branch(self, cursor: Cursor) -> bool:
-        """Is there a value? Reads the branch of a union."""
-        if self.null_at is None:
-            return True
-        start, branch = cursor.at, cursor.long()
-        if branch not in (0, 1):
-            raise cursor.refuse(f"a union of two has no branch {branch}", start)
-        return branch != self.null_at
-
-    def value(self, cursor: Cursor) -> Any:
-        """The value behind the branch."""
-        start, raw = cursor.at, READERS[self.type](cursor)
+    def read(self, cursor: Cursor, within: str = "") -> Any:
+        """The field's value, of a record whether it is there; an error names the field, and what it is within."""
+        start = cursor.at
         try:
-            return self.interpret(raw)
+            raw = cursor.field(self.type, self.null_at)
+            return None if raw is None else self.interpret(raw)
         except (ValueError, OverflowError) as error:
-            raise cursor.refuse(str(error), start) from None
-
-    def read(self, cursor: Cursor) -> Any:
-        """The whole field; an error in it names it."""
-        try:
-            if not self.branch(cursor):
-                return None
-            return self.value(cursor) if self.record is None else self.record.read(cursor).row
-        except DecodeError as error:
-            raise cursor.refuse(f"{self.described}: {error.reason}", cast("int", error.at)) from None
+            reason = error.reason if isinstance(error, DecodeError) else str(error)
+            raise cursor.refuse(f"{within}{self.described}: {reason}", start) from error
 
     @property
     def described(self) -> str:
@@ -88,15 +73,15 @@ class Layout:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(slot.column for slot in self.slots if slot.column is not None))
 
-    def read(self, cursor: Cursor) -> Record:
+    def read(self, cursor: Cursor, within: str = "") -> Record:
         """The record at a place."""
         row, before, extension = {}, None, {}
         for slot in self.slots:
-            found = slot.read(cursor)
+            found = slot.read(cursor, within)
             if slot.column is not None:
                 row[slot.name] = found
             elif slot.record is not None:
-                before = found
+                before = None if found is None else slot.record.read(cursor, f"{slot.described}: ").row
             else:
                 extension[slot.name] = found
         return Record(row, before, extension)
@@ -138,8 +123,8 @@ def _slot(reader: Reader, *, may_nest: bool) -> Slot:
     at = Reader(type_ if isinstance(type_, dict) else {"type": type_}, PROTOCOL, reader.part, f"{reader.path}.type")
     word = at.members.get("type")
     if name == BEFORE and word == "record" and may_nest:
-        return Slot(name, "null", null_at, lambda raw: raw, record=_layout(at, may_nest=False))
-    if not isinstance(word, str) or word not in get_args(AvroType) or word == "null":
+        return Slot(name, "record", null_at, _as_is, record=_layout(at, may_nest=False))
+    if not isinstance(word, str) or word not in get_args(AvroType):
         raise at.refuse(f"{word!r} is no type of a column", "type")
     avro = cast("AvroType", word)
     if "connect.parameters" not in at.members and name in _EXTENSION:

@@ -45,6 +45,6 @@ def carries(options: Options = Options()) -> Carries:
     }
     return Carries(
         row=frozenset({"column types"} | {fact for fact, is_told in told.items() if is_told}),
-        ddl=frozenset({"names", "kind"} | ({"commit ts"} if extension else set())),
+        ddl=frozenset({"table name", "database name", "kind"} | ({"commit ts"} if extension else set())),
         watermark=extension,
     )

@@ -39,6 +39,6 @@ def carries(options: Options = Options()) -> Carries:
     deleted = frozenset(() if options.delete_only_output_handle_key_columns else {"deleted values"})
     return Carries(
         row=old | deleted | {"commit ts", "partition", "handle key", "column types", "column flags", "nullability"},
-        ddl=frozenset({"commit ts", "names", "type"}),
+        ddl=frozenset({"commit ts", "table name", "database name", "type"}),
         needs_commit_ts=True,
     )

@@ -35,7 +35,7 @@ def carries(options: Options = Options()) -> Carries:
     checksum = {"checksum"} if options.integrity_check_level is IntegrityCheck.CORRECTNESS else frozenset[str]()
     return Carries(
         row=_ROW_FACTS | checksum,
-        ddl=frozenset({"commit ts", "names", "kind", "table schema"}),
+        ddl=frozenset({"commit ts", "table name", "kind", "table schema"}),
         bootstrap=True,
         needs_commit_ts=True,
         needs_schema=True,
