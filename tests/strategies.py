@@ -23,7 +23,6 @@ from tidewire.model import (
     SetValue,
     TableName,
     TableSchema,
-    Temporal,
     Time,
     Timestamp,
     Value,
@@ -96,7 +95,7 @@ def _integer(type_: str, bits: int) -> Kind:
     return kind
 
 
-def _timed(type_: str, texts: Callable[[int], st.SearchStrategy[str]], wrap: type[Temporal]) -> Kind:
+def _timed(type_: str, texts: Callable[[int], st.SearchStrategy[str]], wrap: Callable[[str], Value]) -> Kind:
     def kind(draw: st.DrawFn) -> Filled:
         digits = draw(st.integers(0, 6))
         return replace(Column.of("", type_), decimal=digits), texts(digits).map(wrap)

@@ -81,7 +81,7 @@ FOLDERS = {"simple": ("simple-json", "simple-avro")}
 
 def sample(name: str, lines: int = 6) -> list[Vector]:
     """A few lines of every file of a protocol."""
-    found = []
+    found: list[Vector] = []
     for folder in FOLDERS.get(name, (name,)):
         for file in files(folder):
             every = vectors(folder, file)

@@ -7,6 +7,8 @@ import json
 import lzma
 import pickle
 import random
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,10 +22,10 @@ from hypothesis import strategies as st
 
 from strategies import DDLS, WATERMARKS, streams
 from tidewire.codec import Options, Resources, avro
+from tidewire.codec.avro.binary import Cursor
 from tidewire.codec.avro.layout import read_layout
 from tidewire.codec.avro.names import sanitized
-from tidewire.codec.avro.wire import Cursor, long_bytes
-from tidewire.codec.options import CorruptionHandling
+from tidewire.codec.options import CorruptionHandling, IntegrityCheck
 from tidewire.errors import DecodeError, EncodeError, MessageTooLarge, RegistryError
 from tidewire.model import (
     Bootstrap,
@@ -171,7 +173,7 @@ def test_what_the_server_refuses_is_refused(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", files("avro"))
-def test_another_avro_reader_reads_the_same(file: str) -> None:
+def test_fastavro_reads_the_same_with_the_registered_schema(file: str) -> None:
     for vector in vectors("avro", file)[::5]:
         for part, data in (("key", vector.message.key), ("value", vector.message.value)):
             text = vector.line[f"{part}_schema"]
@@ -184,7 +186,9 @@ def test_another_avro_reader_reads_the_same(file: str) -> None:
             )
 
             assert isinstance(theirs, dict)
-            ours = layout.read(Cursor(data, part, 5))
+            cursor = Cursor(data, part)
+            cursor.header()
+            ours = layout.read(cursor)
             for slot in layout.slots:
                 raw = theirs[slot.name]
                 if slot.record is None and raw is not None:
@@ -446,6 +450,13 @@ def schema_of(type_: Any) -> str:
     )
 
 
+def long_bytes(number: int) -> bytes:
+    """An Avro long."""
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, "long", number)
+    return written.getvalue()
+
+
 def column_type(avro_type: str, tidb_type: str, **parameters: str) -> dict[str, Any]:
     return {"type": avro_type, "connect.parameters": {"tidb_type": tidb_type, **parameters}}
 
@@ -455,16 +466,21 @@ TEXT, BLOB = column_type("string", "TEXT"), column_type("bytes", "BLOB")
 DECIMAL = column_type("bytes", "DECIMAL") | {"logicalType": "decimal", "precision": 10, "scale": 2}
 ENUM = column_type("string", "ENUM", allowed="a,b")
 BROKEN: list[tuple[str, Any, bytes, str]] = [
-    ("a length below zero", BLOB, long_bytes(-3) + b"abc", "a length of -3 bytes"),
-    ("a length that lies", BLOB, long_bytes(1 << 40) + b"abc", "but 3 are left"),
-    ("a length of all bits", TEXT, long_bytes(-(1 << 63)), "a length of -9223372036854775808 bytes"),
-    ("a branch below zero", ["null", INT], long_bytes(-1) + b"\2", "no branch -1"),
-    ("a branch too many", [INT, "null"], long_bytes(2) + b"\2", "no branch 2"),
+    ("a length below zero", BLOB, long_bytes(-3) + b"abc", "no whole field of type bytes in the 4 bytes"),
+    ("a length that lies", BLOB, long_bytes(1 << 40) + b"abc", "no whole field of type bytes in the 9 bytes"),
+    ("a length of all bits", TEXT, long_bytes(-(1 << 63)), "no whole field of type string"),
+    ("a branch below zero", ["null", INT], long_bytes(-1) + b"\2", "no branch of a union of two is 0x01"),
+    ("a branch below zero that counts from the end", [INT, "null"], long_bytes(-2) + b"\2", "is 0x03"),
+    ("a branch too many", [INT, "null"], long_bytes(2) + b"\2", "no branch of a union of two is 0x04"),
     ("an int of 40 bits", INT, long_bytes(1 << 40), "beyond 32 bits"),
-    ("an integer of 11 bytes", LONG, b"\x80" * 10 + b"\1", "more than 10 bytes"),
+    ("an integer of 11 bytes", LONG, b"\x80" * 10 + b"\1", "beyond 64 bits"),
     ("an integer of 65 bits", LONG, b"\xff" * 9 + b"\x03", "beyond 64 bits"),
-    ("an integer cut short", LONG, b"\x80", "truncated integer"),
-    ("nothing at all", column_type("double", "DOUBLE"), b"\0\0", "8 bytes were expected"),
+    ("an int of 11 bytes", INT, b"\x80" * 10 + b"\1", "beyond 64 bits"),
+    ("a length of 11 bytes", BLOB, b"\x82" + b"\x80" * 9 + b"\0x", "beyond 64 bits"),
+    ("an integer cut short", LONG, b"\x80", "no whole field of type long in the 1 bytes"),
+    ("a double cut short", column_type("double", "DOUBLE"), b"\0\0", "no whole field of type double"),
+    ("nothing at all", INT, b"", "no whole field of type int in the 0 bytes"),
+    ("no branch at all", ["null", INT], b"", "no whole field of type int in the 0 bytes"),
     ("an unsigned below zero", column_type("long", "INT UNSIGNED"), long_bytes(-1), "not unsigned"),
     ("a DECIMAL of no bytes", DECIMAL, b"\0", "0 bytes are no DECIMAL"),
     ("a DECIMAL of 66 digits", DECIMAL, b"\x38\x7f" + b"\xff" * 27, "more than 65 digits"),
@@ -490,6 +506,58 @@ def test_a_broken_value_is_refused_with_its_column_and_byte(type_: Any, body: by
     assert isinstance(refusal.value.at, int)
     assert refusal.value.part == "value"
     assert str(pickle.loads(pickle.dumps(refusal.value))) == str(refusal.value)
+
+
+def test_an_error_in_the_row_before_says_so() -> None:
+    registry = MemoryRegistry()
+    event = RowChange(PERSON, 1, before={"id": 1, "age": 2}, after={"id": 1, "age": 3})
+    (message,) = avro.encode([event], registry=registry, avro_include_before_value=True)
+    assert message.value is not None
+    wrong = message.value[:10] + b"\4" + message.value[11:]
+
+    with pytest.raises(DecodeError, match=r"field _ticdc_before: column age \(int\): no branch .* in value at byte 10"):
+        list(avro.decode(Message(message.key, wrong), registry=registry))
+
+
+def test_a_boolean_is_zero_or_one() -> None:
+    registry = MemoryRegistry()
+    options = Options(enable_tidb_extension=True, integrity_check_level=IntegrityCheck.CORRECTNESS)
+    event = RowChange(PERSON, 1, after={"id": 1, "age": 3}, checksum=Checksum())
+    (message,) = avro.Encoder(options, Resources(registry=registry)).encode([event])
+    assert message.value is not None
+    assert message.value.endswith(b"\0\0")
+
+    with pytest.raises(DecodeError, match="field _tidb_corrupted: 7 is no boolean"):
+        list(avro.decode(Message(message.key, message.value[:-2] + b"\7\0"), registry=registry))
+
+
+@pytest.mark.parametrize(
+    "doing",
+    [
+        "list(avro.encode([RowChange(table, 1, after={'id': 1})]))",
+        "list(avro.decode(Message(bytes([0, 0, 0, 0, 1, 2]), None), registry=registry))",
+    ],
+)
+def test_without_fastavro_the_extra_to_install_is_named(doing: str) -> None:
+    script = f"""
+import sys
+sys.modules["fastavro"] = None
+from tidewire.codec import avro
+from tidewire.errors import MissingExtra
+from tidewire.model import *
+from tidewire.registry import MemoryRegistry
+list(avro.encode([Watermark(1)], enable_tidb_extension=True, avro_enable_watermark=True))
+registry = MemoryRegistry({{1: {schema_of(INT)!r}}})
+table = TableSchema(TableName("test", "t"), (Column.of("id", "int"),))
+try:
+    {doing}
+except MissingExtra as error:
+    print(error)
+"""
+
+    told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+
+    assert told == "fastavro is needed here; install it with: pip install 'tidewire[avro]'\n"
 
 
 STRANGE: list[tuple[str, Any]] = [

@@ -13,7 +13,7 @@ from tidewire.codec import Options, Resources, avro
 from tidewire.codec.avro.layout import read_layout
 from tidewire.codec.avro.names import namespace, sanitized, subject, topic_of
 from tidewire.codec.avro.schema import key_schema, value_schema
-from tidewire.errors import EncodeError
+from tidewire.errors import DecodeError, EncodeError
 from tidewire.model import (
     Checksum,
     Column,
@@ -37,6 +37,7 @@ from tidewire.model import (
 from tidewire.registry import MemoryRegistry
 
 STRINGS = {"avro-decimal-handling-mode": "string", "avro-bigint-unsigned-handling-mode": "string"}
+MODES = ("avro_decimal_handling_mode", "avro_bigint_unsigned_handling_mode")
 PERSON = TableSchema(TableName("test", "person"), (Column.of("id", "int", primary_key=True), Column.of("age", "int")))
 
 
@@ -447,19 +448,105 @@ def test_a_delete_with_its_row_has_the_checksum_of_that_row() -> None:
     assert got.checksum == Checksum(1, previous=22)
 
 
-def test_a_row_without_a_checksum_says_so() -> None:
-    options = Options.parse({"integrity-check-level": "correctness", "enable-tidb-extension": True, **STRINGS})
+def test_a_row_that_says_it_has_no_checksum_has_none() -> None:
     registry = MemoryRegistry()
+    event = RowChange(PERSON, 1, after={"id": 1, "age": 2}, checksum=Checksum())
 
-    (message,) = avro.Encoder(options, Resources(registry=registry)).encode(
-        [RowChange(PERSON, 1, after={"id": 1, "age": 2})]
-    )
-    (got,) = avro.Decoder(options, Resources(registry=registry)).decode(message)
-
+    (message,) = avro.Encoder(CHECKED, Resources(registry=registry)).encode([event])
     assert message.value is not None
-    assert message.value.endswith(b"\0\0\0")
+    assert message.value.endswith(b"\x020\0\0")
+    empty = Message(message.key, message.value.removesuffix(b"\x020\0\0") + b"\0\0\0")
+    (got,) = avro.Decoder(CHECKED, Resources(registry=registry)).decode(empty)
+
     assert isinstance(got, RowChange)
     assert got.checksum is None
+
+
+CHECKED = Options.parse(
+    {
+        "integrity-check-level": "correctness",
+        "corruption-handle-level": "error",
+        "enable-tidb-extension": True,
+        "avro-include-before-value": True,
+    }
+)
+EVERY_TYPE: dict[str, Value] = {
+    "bigint unsigned": (1 << 64) - 2,
+    "int": -5,
+    "float": 3.14,
+    "double": 2.5,
+    "decimal(10,4)": Decimal("1.5"),
+    "bit(10)": 513,
+    "varchar(20)": "hello",
+    "varbinary(20)": b"\xff\0",
+    "enum('a','b')": EnumValue(2),
+    "set('a','b','c')": SetValue(5),
+    "date": Date("2000-01-01"),
+    "datetime": DateTime("2015-12-20 23:58:58"),
+    "timestamp": Timestamp("1973-12-30 15:30:00", "Asia/Shanghai"),
+    "time": Time("23:59:59"),
+    "year(4)": 1970,
+    "json": '{"a": 1}',
+    "vector": "[1,2.5]",
+}
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("modes", [{}, STRINGS])
+def test_a_checksum_is_made_where_there_is_none_and_finds_every_changed_column(
+    modes: dict[str, str], deleted: bool
+) -> None:
+    """The columns' ids are not in their order in the table, and a virtual column does not count."""
+    columns = [replace(Column.of(f"c{number}", type_), id=99 - number) for number, type_ in enumerate(EVERY_TYPE)]
+    columns.append(replace(Column.of("v", "int"), id=3, generated=Generated.VIRTUAL))
+    table = TableSchema(TableName("test", "t"), tuple(columns))
+    row = {column.name: value for column, value in zip(columns, EVERY_TYPE.values(), strict=False)} | {"v": 7}
+    options = replace(CHECKED, **{name: getattr(Options.parse(modes), name) for name in MODES})
+    resources = Resources(registry=MemoryRegistry())
+    event = RowChange(table, 1, before=row) if deleted else RowChange(table, 1, after=row)
+
+    (message,) = avro.Encoder(options, resources).encode([event])
+    (got,) = avro.Decoder(options, resources).decode(message)
+
+    assert isinstance(got, RowChange)
+    assert got.checksum is not None
+    assert not got.checksum.corrupted
+    assert (got.checksum.current == 0, got.checksum.previous == 0) == (deleted, not deleted)
+    assert message.value is not None
+    fields = [field for field in avro.inspect(message, options, resources) if field.name in row and field.name != "v"]
+    assert len(fields) == len(EVERY_TYPE)
+    for field in fields:
+        last = field.offset + len(field.data) - 1
+        flipped = message.value[:last] + bytes([message.value[last] ^ 1]) + message.value[last + 1 :]
+        with pytest.raises(DecodeError):
+            list(avro.Decoder(options, resources).decode(Message(None, flipped)))
+
+
+@pytest.mark.parametrize("name", EVERY_TYPE)
+def test_another_value_has_another_checksum(name: str) -> None:
+    others: dict[str, Value] = EVERY_TYPE | {
+        "bigint unsigned": 1, "int": 5, "float": 3.5, "double": -2.5, "decimal(10,4)": Decimal("1.6"), "bit(10)": 1,
+        "varchar(20)": "hellp", "varbinary(20)": b"\xff\1", "enum('a','b')": EnumValue(1),
+        "set('a','b','c')": SetValue(4), "date": Date("2000-01-02"), "datetime": DateTime("2015-12-20 23:58:59"),
+        "timestamp": Timestamp("1973-12-30 15:30:01"), "time": Time("23:59:58"), "year(4)": 1971, "json": "{}",
+        "vector": "[1,2]",
+    }  # fmt: skip
+    table = TableSchema(TableName("test", "t"), (Column.of("c", name),))
+    resources = Resources(registry=MemoryRegistry())
+    encoder = avro.Encoder(CHECKED, resources)
+    checksums = []
+    for value in (EVERY_TYPE[name], others[name], None):
+        (got,) = avro.Decoder(CHECKED, resources).decode(
+            next(encoder.encode([RowChange(table, 1, after={"c": value})]))
+        )
+        assert isinstance(got, RowChange)
+        assert got.checksum is not None
+        checksums.append(got.checksum)
+    changed = RowChange(table, 1, after={"c": others[name]}, checksum=checksums[0])
+
+    assert len(set(checksums)) == 3
+    with pytest.raises(DecodeError, match="the row's checksum is"):
+        list(avro.Decoder(CHECKED, resources).decode(next(encoder.encode([changed]))))
 
 
 def test_before_values_without_the_extension_have_the_operation_only() -> None:

@@ -868,6 +868,7 @@ REFUSED: list[tuple[str, str, str, str | int]] = [
     (ROW_KEY, '{"u":{"c":null}}', "an object was expected", "$.u.c"),
     (ROW_KEY, '{"u":{"the c":5}}', "an object was expected", '$.u["the c"]'),
     (ROW_KEY, '{"u":{"c":{"t":3,"v":1},"c":{"t":3,"v":1}}}', "'c' is there twice", 8),
+    (ROW_KEY, '{"u":{"c":{"t":3,"v":1},"c":5}}', "'c' is there twice", 8),
     (ROW_KEY, '{"u":{},"p":{"x":1}}', "an object was expected", "$.p.x"),
     (ROW_KEY, '{"u":{},"p":{"f":1,"v":1}}', "unsigned 8-bit integer", "$.p.t"),
     (ROW_KEY, COLUMN % '{"v":1}', "unsigned 8-bit integer", "$.u.c.t"),

@@ -24,7 +24,6 @@ from tidewire.codec.large import Packing
 from tidewire.codec.options import EncodingFormat
 from tidewire.codec.parking import Parking
 from tidewire.codec.simple import Decoder, Encoder, SchemaCache, avro_format, carries, decode, encode, inspect
-from tidewire.codec.simple.avro_binary import Branch, Reader
 from tidewire.codec.simple.formats import format_of
 from tidewire.errors import DecodeError, EncodeError, MessageTooLarge, SchemaUnknown
 from tidewire.model import (

@@ -112,7 +112,11 @@ def _repeats(text: bytes, message: _Message, row: Texts, before: Texts | None) -
     In JSON only a member's name ends in a quote before a colon, unless the quote is escaped; so names can be counted.
     """
     there = text.count(b'":') - text.count(b'\\":')
-    extension = 0 if message.tidb is None else 1 + text.count(b'"commitTs":') + text.count(b'"onlyHandleKey":') + text.count(b'"rowkey":')
+    extension = (
+        0
+        if message.tidb is None
+        else 1 + text.count(b'"commitTs":') + text.count(b'"onlyHandleKey":') + text.count(b'"rowkey":')
+    )
     olds = 0 if before is None else len(before)
     return there != _MEMBERS + len(message.sqlType) + len(message.mysqlType) + len(row) + olds + extension
 

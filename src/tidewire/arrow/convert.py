@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -16,11 +16,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.types import UNSIGNED_BIGINT, VECTOR, arrow_type
+from tidewire.arrow.types import VECTOR, arrow_type
 from tidewire.errors import OptionError
 from tidewire.model import Column, MySQLType
 from tidewire.model.types import NUMBERED, TEMPORAL
-from tidewire.model.values import Date, Temporal, Time, enum_text, set_text
+from tidewire.model.values import Temporal, enum_text, set_text
 
 Reader = Callable[[Sequence[Any]], pa.Array]
 Misfits = dict[int, str]
@@ -140,12 +140,25 @@ def _float_texts(column: Column, _: Policy) -> Reader:
     type_ = arrow_type(column)
 
     def read(values: Sequence[Any]) -> pa.Array:
-        numbers = pc.cast(pa.array(values, pa.string()), type_)
-        if not pc.all(pc.is_finite(numbers)).as_py() and len(numbers) > numbers.null_count:
-            raise ValueError("not a finite number")
-        return numbers
+        return _finite(pc.cast(pa.array(values, pa.string()), type_))
 
     return read
+
+
+def _float_values(column: Column, _: Policy) -> Reader:
+    type_ = arrow_type(column)
+
+    def read(values: Sequence[Any]) -> pa.Array:
+        return _finite(pa.array(values, pa.float64()).cast(type_))
+
+    return read
+
+
+def _finite(numbers: pa.Array) -> pa.Array:
+    """The numbers, if MySQL can hold them; Arrow makes infinity of a FLOAT that is too large."""
+    if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
+        raise ValueError("not a finite number")
+    return numbers
 
 
 def _moments(column: Column, policy: Policy) -> Reader:
@@ -269,6 +282,8 @@ _TEXT_READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
 }
 
 _VALUE_READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
+    MySQLType.FLOAT: _float_values,
+    MySQLType.DOUBLE: _float_values,
     MySQLType.DECIMAL: _decimal_values,
     **{type_: _of_text(_TEXT_READERS[type_]) for type_ in TEMPORAL},
     **dict.fromkeys(NUMBERED, _numbered_values),

@@ -2,14 +2,15 @@
 
 A protocol's *scanner* takes the rows it is sure of out of the messages, without making event objects. Everything else
 (DDL, watermarks, large messages kept elsewhere, anything odd or broken) it leaves to the readable codec, which also
-says what is wrong with a bad message. So there is one set of rules, and a scanner is only a faster way to the same rows.
+says what is wrong with a bad message. So there is one set of rules, and a scanner is a faster way to the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
@@ -66,6 +67,29 @@ class Scanner(Protocol):
         ...
 
 
+SCANNERS: Mapping[str, str] = {"canal-json": "tidewire.arrow.canal_json"}
+"""The module of each protocol's scanner, loaded when first asked for."""
+
+
+def scanner_for(protocol_name: str, options: Options, policy: Policy) -> Scanner | None:
+    """The scanner of a protocol, if it has one."""
+    module = SCANNERS.get(protocol_name)
+    return None if module is None else cast("Scanner", import_module(module).Scanner(options, policy))
+
+
+def decode_batch(
+    protocol_name: str,
+    messages: pa.RecordBatch,
+    options: Options = Options(),
+    resources: Resources = Resources(),
+    *,
+    policy: Policy | None = None,
+    before: bool = True,
+) -> Decoded:
+    """The rows, controls and rejects of one batch of messages; use a :class:`BatchDecoder` for many."""
+    return BatchDecoder(protocol_name, options, resources, policy=policy, before=before).decode(messages)
+
+
 class BatchDecoder:
     """Decodes batches of one protocol. It keeps plans, and what the codec remembers, from batch to batch."""
 
@@ -77,12 +101,13 @@ class BatchDecoder:
         *,
         policy: Policy | None = None,
         before: bool = True,
-        scanner: Callable[[Options, Policy], Scanner] | None = None,
+        fast: bool = True,
     ) -> None:
+        """``before``: are old rows wanted? ``fast``: may the scanner be used? Without it only the codec reads."""
         self.policy = Policy(options.time_zone) if policy is None else policy
         self._decoder = protocol(protocol_name).Decoder(options, resources)
         self._before = before
-        self._scanner = None if scanner is None else scanner(options, self.policy)
+        self._scanner = scanner_for(protocol_name, options, self.policy) if fast else None
         self._plans: dict[TableSchema, Plan] = {}
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:

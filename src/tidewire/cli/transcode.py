@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tidewire.cli.codecs import LineCodecs, origin_of
 from tidewire.cli.lines import EXPECTED, Line, Report, parse_settings, read_lines, source_argument, write_line
 from tidewire.codec import PROTOCOLS, Options, protocol
 from tidewire.codec.transcode import Adapter
-from tidewire.model import Event
+from tidewire.model import Event, Message
 from tidewire.plain import message_from_plain, message_to_plain
 
 _PROTOCOL = click.Choice(list(PROTOCOLS))
@@ -57,10 +58,8 @@ def transcode(
             report.refuse(number, line, error)
             continue
         for origin, together in _by_origin(events):
-            try:
-                writer.write(origin, together)
-            except EXPECTED as error:
-                report.refuse(origin["message"], origin, error)
+            for refusal in writer.write(origin, together):
+                report.refuse(origin["message"], origin, refusal)
     for origin, missing in reader.parked():
         report.refuse(origin["message"], origin, missing)
     _tell(adapter.losses, report_file)
@@ -83,16 +82,25 @@ class _Writer:
         self._adapter = adapter
         self._offsets: Counter[tuple[Any, Any]] = Counter()
 
-    def write(self, origin: Line, events: list[Event]) -> None:
-        place = {name: origin[name] for name in ("id", "topic", "partition") if name in origin}
+    def write(self, origin: Line, events: list[Event]) -> Iterator[Exception]:
+        """Write a message's events; what cannot be written costs only itself and is given back."""
         channel = (origin.get("topic"), origin.get("partition"))
-        ready = list(self._adapter.adapt(events, channel))
-        for message in list(self._codecs.shared_encoder().encode(ready)):
-            output = place | message_to_plain(message) | self._codecs.brought(message)
-            if "partition" in place:
-                output["offset"] = self._offsets[channel]
-                self._offsets[channel] += 1
-            write_line(output)
+        ready = iter(list(self._adapter.adapt(events, channel)))
+        while True:
+            try:
+                for message in self._codecs.shared_encoder().encode(ready):
+                    self._write(origin, channel, message)
+            except EXPECTED as error:
+                yield error
+            else:
+                return
+
+    def _write(self, origin: Line, channel: tuple[Any, Any], message: Message) -> None:
+        place: Line = {name: origin[name] for name in ("id", "topic", "partition") if name in origin}
+        if "partition" in place:
+            place["offset"] = self._offsets[channel]
+            self._offsets[channel] += 1
+        write_line(place | message_to_plain(message) | self._codecs.brought(message))
 
 
 def _tell(losses: Counter[tuple[str, str]], report_file: str | None) -> None:

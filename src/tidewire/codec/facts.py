@@ -63,7 +63,7 @@ def _zones(event: RowChange) -> set[str] | None:
 def _image(side: str, op: Op) -> Fact:
     def fact(event: RowChange) -> Row | None:
         row: Row | None = getattr(event, side)
-        return row if event.op is op else None
+        return row if row and event.op is op else None
 
     return fact
 
@@ -126,6 +126,8 @@ class Carries:
     """Must an event have a commit ts to be sent?"""
     needs_schema: bool = False
     """Is a row understood only after its table's schema was sent?"""
+    needs_names: bool = False
+    """Are ENUM and SET sent as names, so that their numbers do not do?"""
 
     def __post_init__(self) -> None:
         unknown = self.row - ROW_FACTS.keys() | (self.ddl or frozenset()) - DDL_FACTS.keys()

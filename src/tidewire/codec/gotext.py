@@ -119,7 +119,7 @@ def plain_decimal(number: Decimal) -> str:
 
 def json_number(number: float, *, single: bool = False) -> str:
     """A float as a JSON number: plain, but with an exponent of two digits or more below 1e-6 and from 1e21 on."""
-    size = abs(number)
+    size = abs(_nearest_float32(number) if single else number)
     tiny, huge = (_TINY_32, _HUGE_32) if single else (1e-6, 1e21)
     if size == 0 or tiny <= size < huge:
         return plain_number(number, single=single)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from tidewire.codec.facts import THE_EVENT, Carries
-from tidewire.model import Bootstrap, Column, Ddl, Event, MySQLType, RowChange, TableName, TableSchema
+from tidewire.model import Bootstrap, Column, Ddl, EnumValue, Event, MySQLType, RowChange, TableName, TableSchema
 
 KIND_NAMES = {"RowChange": "row", "Ddl": "ddl", "Watermark": "watermark", "Bootstrap": "bootstrap"}
 
@@ -49,21 +49,44 @@ class Adapter:
                     yield event
 
     def _row(self, event: RowChange, channel: object) -> Iterator[Event]:
-        table = replace(event.table, columns=tuple(_measured(column, event) for column in event.table.columns))
-        if table.version is None:
-            table = self._versioned(table, event)
+        table = replace(event.table, columns=tuple(self._learned(column, event) for column in event.table.columns))
+        if self._carries.needs_schema:
+            if table.version is None:
+                table = self._versioned(table, event)
+            version = (channel, table.name, table.version)
+            if version not in self._versions:
+                self._versions.add(version)
+                yield Bootstrap(table)
         self._tables[table.name] = table
-        version = (channel, table.name, table.version)
-        if self._carries.needs_schema and version not in self._versions:
-            self._versions.add(version)
-            yield Bootstrap(table)
         yield replace(event, table=table)
+
+    def _learned(self, column: Column, event: RowChange) -> Column:
+        """A column with the sizes and names that its values show, where the source does not tell them."""
+        known = self._tables.get(event.table.name)
+        before = None if known is None else next((c for c in known.columns if c.name == column.name), None)
+        if before is not None and before.type is not column.type:
+            before = None
+        values = [row.get(column.name) for row in (event.after, event.before) if row is not None]
+        match column.type:
+            case MySQLType.BIT if column.length is None:
+                return replace(column, length=64)
+            case MySQLType.DECIMAL if column.length is None:
+                scales = [-int(value.as_tuple().exponent) for value in values if isinstance(value, Decimal)]
+                learned = max([*scales, 0 if before is None else before.decimal or 0])
+                return replace(column, length=65, decimal=learned) if scales or before is not None else column
+            case MySQLType.ENUM if not column.elements and self._carries.needs_names:
+                highest = max([value.index for value in values if isinstance(value, EnumValue)], default=0)
+                highest = max(highest, 0 if before is None else len(before.elements))
+                return replace(column, elements=_numbers(highest))
+            case MySQLType.SET if not column.elements and self._carries.needs_names:
+                return replace(column, elements=_numbers(64))
+        return column
 
     def _versioned(self, table: TableSchema, event: RowChange) -> TableSchema:
         """The table under a version: that of the columns seen before, or a new one where these are not among them."""
         known = self._tables.get(table.name)
         before = {} if known is None else {column.name: column for column in known.columns}
-        columns = {column.name: _richer(before.get(column.name), column) for column in table.columns}
+        columns = {column.name: column for column in table.columns}
         if known is not None and columns.items() <= before.items():
             return known
         same_types = all(_same_type(before.get(name), column) for name, column in columns.items())
@@ -71,7 +94,8 @@ class Adapter:
         version = event.commit_ts or len(self._versions) + 1
         if known is not None and known.version is not None:
             version = max(version, known.version + 1)
-        table_id = event.table_id if table.table_id is None else table.table_id
+        # Of a partitioned table the event tells the partition's id, not the table's.
+        table_id = event.table_id if table.table_id is None and not event.partitioned else table.table_id
         return replace(table, columns=tuple(merged.values()), version=version, table_id=table_id)
 
 
@@ -79,22 +103,6 @@ def _same_type(before: Column | None, column: Column) -> bool:
     return before is None or (before.type, before.unsigned) == (column.type, column.unsigned)
 
 
-def _richer(before: Column | None, column: Column) -> Column:
-    """A column with the scale that was learned earlier, where this row shows none."""
-    if before is None or column.decimal is not None or before.type is not column.type:
-        return column
-    return replace(column, length=before.length, decimal=before.decimal)
-
-
-def _measured(column: Column, event: RowChange) -> Column:
-    """A column with the sizes that its values show, where the protocol does not tell them."""
-    if column.length is not None:
-        return column
-    if column.type is MySQLType.BIT:
-        return replace(column, length=64)
-    if column.type is MySQLType.DECIMAL:
-        for row in (event.after, event.before):
-            value = None if row is None else row.get(column.name)
-            if isinstance(value, Decimal):
-                return replace(column, length=65, decimal=max(0, -int(value.as_tuple().exponent)))
-    return column
+def _numbers(count: int) -> tuple[str, ...]:
+    """Names for an ENUM or SET of which only the numbers are known."""
+    return tuple(str(number) for number in range(1, count + 1))

@@ -55,4 +55,5 @@ def carries(options: Options = Options()) -> Carries:
         ddl=frozenset({"commit ts", "table name", "database name", "type"}) if controls else None,
         watermark=controls,
         needs_commit_ts=extension,
+        needs_names=True,
     )

@@ -25,6 +25,7 @@ _FAILURES: Final = (EOFError, LookupError, ValueError, TypeError, ArithmeticErro
 """What fastavro may raise at broken bytes."""
 
 
+@cache
 def _fastavro() -> Any:
     try:
         import fastavro
@@ -33,8 +34,8 @@ def _fastavro() -> Any:
     return fastavro
 
 
-def optional(type_: WireSchema, null_at: int | None) -> WireSchema:
-    """A type, or its union with ``null`` at a place."""
+def field_schema(type_: WireSchema, null_at: int | None = None) -> WireSchema:
+    """A field's type, or its union with ``null`` at a place."""
     type_ = "bytes" if type_ == "string" else type_
     if null_at is None:
         return type_
@@ -74,19 +75,11 @@ class Cursor:
     What fastavro lets pass is refused here: branches below zero, integers beyond their width, booleans that are 7.
     """
 
+    __slots__ = ("at", "data", "part", "stream")
+
     def __init__(self, data: bytes, part: str) -> None:
-        self.data, self.part = data, part
-        self._stream = BytesIO(data)
-        self._read = _fastavro().schemaless_reader
-
-    @property
-    def at(self) -> int:
-        """The byte the cursor is at."""
-        return self._stream.tell()
-
-    @at.setter
-    def at(self, place: int) -> None:
-        self._stream.seek(place)
+        self.data, self.part, self.at = data, part, 0
+        self.stream = BytesIO(data)
 
     def refuse(self, reason: str, at: int | None = None) -> DecodeError:
         """The error for this place, or for an earlier one."""
@@ -96,29 +89,11 @@ class Cursor:
         """The schema id before the record."""
         if len(self.data) < HEADER.size:
             raise self.refuse(f"{len(self.data)} bytes, at least {HEADER.size} were expected")
-        magic, schema_id = HEADER.unpack_from(self.data)
+        magic, schema_id = HEADER.unpack(self.stream.read(HEADER.size))
         if magic != Kind.RECORD:
             raise self.refuse(f"the first byte is {magic}, 0 was expected")
         self.at = HEADER.size
         return int(schema_id)
-
-    def field(self, type_: FieldType, null_at: int | None) -> Any:
-        """The next field's value; ``None`` where a union is null."""
-        start = self.at
-        if null_at is not None and self.data[start : start + 1] not in _BRANCHES:
-            raise self.refuse(f"no branch of a union of two is {self.data[start]:#04x}", start)
-        try:
-            value = self._read(self._stream, _field_schema(type_, null_at), None)["_0"]
-        except _FAILURES as error:
-            left = len(self.data) - start
-            raise self.refuse(f"no whole field of type {type_} in the {left} bytes that are left", start) from error
-        check = _CHECKS.get(type_)
-        if check is not None and value is not None:
-            end = self.at - len(value) if isinstance(value, bytes) else self.at
-            reason = check(self.data[start if null_at is None else start + 1 : end], value)
-            if reason is not None:
-                raise self.refuse(reason, start)
-        return value
 
     def end(self) -> None:
         """Nothing may follow."""
@@ -126,35 +101,73 @@ class Cursor:
             raise self.refuse(f"{len(self.data) - self.at} bytes after the end of the record")
 
 
-_BRANCHES: Final = (b"\0", b"\2", b"")  # the first and the second; that a message ends is fastavro's to say
+class FieldReader:
+    """Reads the fields of one type; ``null_at`` is the place of ``null`` in their union, if they are one."""
+
+    def __init__(self, type_: FieldType, null_at: int | None) -> None:
+        fastavro = _fastavro()
+        self._type, self._is_union = type_, null_at is not None
+        wire = record_schema((), "inner") if type_ == "record" else type_
+        self._schema = fastavro.parse_schema(record_schema([field_schema(wire, null_at)]))
+        self._read = fastavro.schemaless_reader
+        self._check = _CHECKS.get(type_)
+
+    def read(self, cursor: Cursor) -> Any:
+        """The next field's value; ``None`` where a union is null."""
+        data, start = cursor.data, cursor.at
+        # That a message ends too early is left to fastavro to find.
+        if self._is_union and start < len(data) and data[start] not in _BRANCHES:
+            raise cursor.refuse(f"no branch of a union of two is {data[start]:#04x}")
+        try:
+            value = self._read(cursor.stream, self._schema, None)["_0"]
+        except _FAILURES as error:
+            left = len(data) - start
+            raise cursor.refuse(f"no whole field of type {self._type} in the {left} bytes that are left") from error
+        end = cursor.stream.tell()
+        if value is not None and self._check is not None:
+            reason = self._check(data, start + self._is_union, end, value)
+            if reason is not None:
+                raise cursor.refuse(reason)
+        cursor.at = end
+        return value
 
 
 @cache
-def _field_schema(type_: FieldType, null_at: int | None) -> WireSchema:
-    """The schema of a single field: there are only some twenty, whatever the tables."""
-    wire = record_schema((), "inner") if type_ == "record" else type_
-    return _fastavro().parse_schema(record_schema([optional(wire, null_at)]))
+def field_reader(type_: FieldType, null_at: int | None) -> FieldReader:
+    """The reader of a type of fields: some twenty do for all tables."""
+    return FieldReader(type_, null_at)
 
 
-def _long(coded: bytes, _: Any) -> str | None:
+_BRANCHES: Final = (0, 2)
+"""The bytes of the first branch and the second."""
+
+
+def _integer(data: bytes, start: int, end: int, _: int) -> str | None:
     """Integers have up to ten bytes, of which the last has one bit; fastavro drops what is beyond."""
-    beyond = len(coded) > 10 or (len(coded) == 10 and coded[9] > 1)
-    return "an integer beyond 64 bits" if beyond else None
+    if end - start < 10 or (end - start == 10 and data[end - 1] < 2):
+        return None
+    return "an integer beyond 64 bits"
 
 
-def _int(coded: bytes, value: int) -> str | None:
-    return _long(coded, value) or (None if -1 << 31 <= value < 1 << 31 else "an integer beyond 32 bits")
+def _int(data: bytes, start: int, end: int, value: int) -> str | None:
+    if -1 << 31 <= value < 1 << 31:
+        return _integer(data, start, end, value)
+    return "an integer beyond 32 bits"
 
 
-def _boolean(coded: bytes, _: bool) -> str | None:
-    return None if coded in (b"\0", b"\1") else f"{coded[0]} is no boolean"
+def _bytes(data: bytes, start: int, end: int, value: bytes) -> str | None:
+    return _integer(data, start, end - len(value), len(value))
 
 
-_CHECKS: Mapping[FieldType, Callable[[bytes, Any], str | None]] = {
+def _boolean(data: bytes, start: int, _: int, __: bool) -> str | None:
+    return None if data[start] < 2 else f"{data[start]} is no boolean"
+
+
+_CHECKS: Mapping[FieldType, Callable[[bytes, int, int, Any], str | None]] = {
     "boolean": _boolean,
     "int": _int,
-    "long": _long,
-    "bytes": _long,
-    "string": _long,
+    "long": _integer,
+    "bytes": _bytes,
+    "string": _bytes,
 }
-"""What is wrong with a value, by its bytes; of bytes and text those of their length."""
+"""What is wrong with a value that was read from the bytes between two places."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
+from itertools import chain
 from typing import Any, assert_never
 
+from tidewire.codec.avro.binary import Writer, field_schema, record, record_schema
+from tidewire.codec.avro.layout import read_layout
 from tidewire.codec.avro.names import (
     BEFORE,
     CHECKSUM,
@@ -21,6 +26,7 @@ from tidewire.codec.avro.names import (
 )
 from tidewire.codec.avro.schema import (
     ENCODE_FAILED,
+    EXTENSION_TYPES,
     AvroField,
     RecordSchema,
     bit_length,
@@ -29,8 +35,9 @@ from tidewire.codec.avro.schema import (
     scale,
     value_schema,
 )
-from tidewire.codec.avro.wire import CONTROL, HEADER, PROTOCOL, WRITERS, Kind, blob_bytes, long_bytes, signed
+from tidewire.codec.avro.wire import CONTROL, HEADER, PROTOCOL, AvroType, Kind, signed
 from tidewire.codec.base import Resources
+from tidewire.codec.checksum import row_checksum
 from tidewire.codec.gotext import STANDARD
 from tidewire.codec.large import RECORD_OVERHEAD
 from tidewire.codec.options import Options
@@ -53,7 +60,7 @@ from tidewire.model import (
 )
 from tidewire.model.tso import physical_ms
 from tidewire.model.types import FLOATS, INTEGERS, STRINGS, TEMPORAL
-from tidewire.model.values import enum_text, set_text
+from tidewire.model.values import enum_text, float32, set_text
 from tidewire.registry.memory import MemoryRegistry
 
 _TO_BINARY = "CDC:ErrAvroEncodeToBinary"
@@ -63,11 +70,17 @@ _OPS: Mapping[Op, bytes] = {Op.INSERT: b"c", Op.UPDATE: b"u", Op.DELETE: b"d"}
 
 @dataclass(frozen=True, slots=True)
 class _Registered:
-    """A schema that has an id, and the columns it was made of."""
+    """A schema that has an id, the columns it was made of, and the writer of its records."""
 
     columns: tuple[Column, ...]
-    header: bytes
+    id: int
+    text: str
     fields: tuple[AvroField, ...]
+    writer: Writer
+
+    def framed(self, values: Iterable[Any]) -> bytes:
+        """A record of these values behind the schema's id."""
+        return HEADER.pack(Kind.RECORD, self.id) + self.writer.write(record(values))
 
 
 class Encoder:
@@ -81,6 +94,7 @@ class Encoder:
         self.registry = MemoryRegistry() if resources.registry is None else resources.registry
         self._extension = extension_fields(options)
         self._schemas: dict[tuple[str, TableName, int | None], _Registered] = {}
+        self._layout = lru_cache(_CACHED)(read_layout)
 
     def encode(self, events: Iterable[Event]) -> Iterator[Message]:
         """The messages these events make, in order. Without watermarks a DDL or a watermark makes none."""
@@ -110,7 +124,7 @@ class Encoder:
     def _key(self, event: RowChange) -> bytes | None:
         row = event.before if event.after is None else event.after
         schema = self._registered("key", event.table, key_schema)
-        return None if schema is None or row is None else schema.header + _columns(schema.fields, row)
+        return None if schema is None or row is None else schema.framed(_columns(schema, row))
 
     def _value(self, event: RowChange) -> bytes | None:
         if event.op is Op.DELETE and not self.options.avro_include_before_value:
@@ -121,8 +135,36 @@ class Encoder:
         row = event.before if event.after is None else event.after
         assert schema is not None
         assert row is not None
-        extension = (_EXTENSION[name](event, schema) for name in self._extension)
-        return schema.header + _columns(schema.fields, row) + b"".join(extension)
+        return schema.framed(chain(_columns(schema, row), self._about(event, schema)))
+
+    def _about(self, event: RowChange, schema: _Registered) -> Iterator[Any]:
+        """The values of the fields after the columns."""
+        checksum = self._checksum(event, schema) if CHECKSUM in self._extension else Checksum()
+        for name in self._extension:
+            yield _EXTENSION[name](event, schema, checksum)
+
+    def _checksum(self, event: RowChange, schema: _Registered) -> Checksum:
+        """The event's own checksum, or that of the row which is sent."""
+        checksum = event.checksum
+        if checksum is not None:
+            if not -1 << 31 <= checksum.version < 1 << 31:
+                raise EncodeError(PROTOCOL, f"a change of {event.table.name} with a checksum of no known version")
+            return checksum
+        if event.after is None:
+            return Checksum(previous=self._crc(event, schema, event.before or {}))
+        return Checksum(current=self._crc(event, schema, event.after))
+
+    def _crc(self, event: RowChange, schema: _Registered, row: Row) -> int:
+        """The checksum of a row as its reader will see it: with the scale of its DECIMALs, without virtual columns."""
+        try:
+            layout = self._layout(schema.text, schema.id)
+            seen = {
+                slot.name: None if raw is None else slot.interpret(raw)
+                for slot, raw in zip(layout.slots, _columns(schema, row), strict=False)
+            }
+            return row_checksum(layout.columns, seen, self.options.time_zone)
+        except (ValueError, OverflowError) as error:
+            raise EncodeError(PROTOCOL, f"a change of {event.table.name}: {error}", ENCODE_FAILED) from error
 
     def _registered(
         self, part: str, table: TableSchema, schema_of: Callable[[TableSchema, Options], RecordSchema | None]
@@ -136,11 +178,21 @@ class Encoder:
             return None
         topic = self.options.topic or topic_of(table.name)
         schema_id = self.registry.register(subject(topic, part), schema.text)
-        known = _Registered(table.columns, HEADER.pack(Kind.RECORD, schema_id), schema.fields)
+        writer = self._writer(part, schema.fields)
+        known = _Registered(table.columns, schema_id, schema.text, schema.fields, writer)
         if len(self._schemas) >= _CACHED:
             del self._schemas[next(iter(self._schemas))]
         self._schemas[key] = known
         return known
+
+    def _writer(self, part: str, fields: Iterable[AvroField]) -> Writer:
+        columns = [field_schema(field.type, field.null_at) for field in fields]
+        before = field_schema(record_schema(columns, "before"), null_at=0)
+        extension = (
+            before if name == BEFORE else field_schema(EXTENSION_TYPES[name])
+            for name in (self._extension if part == "value" else ())
+        )
+        return Writer(record_schema([*columns, *extension]))
 
 
 def _commit_ts(event: RowChange) -> int:
@@ -155,28 +207,14 @@ def _tso(ts: int | None, described: str) -> int:
     return ts
 
 
-def _checksum(event: RowChange) -> Checksum:
-    return event.checksum or Checksum()
-
-
-def _checksum_text(event: RowChange) -> bytes:
-    if event.checksum is None:
-        return b""
-    return b"%d" % (event.checksum.previous if event.op is Op.DELETE else event.checksum.current)
-
-
-def _before(event: RowChange, schema: _Registered) -> bytes:
-    return long_bytes(0) if event.before is None else long_bytes(1) + _columns(schema.fields, event.before)
-
-
-_EXTENSION: Mapping[str, Callable[[RowChange, _Registered], bytes]] = {
-    BEFORE: _before,
-    OP: lambda event, _: blob_bytes(_OPS[event.op]),
-    COMMIT_TS: lambda event, _: long_bytes(signed(_commit_ts(event))),
-    PHYSICAL_TIME: lambda event, _: long_bytes(physical_ms(_commit_ts(event))),
-    CHECKSUM: lambda event, _: blob_bytes(_checksum_text(event)),
-    CORRUPTED: lambda event, _: WRITERS["boolean"](_checksum(event).corrupted),
-    CHECKSUM_VERSION: lambda event, _: WRITERS["int"](_checksum(event).version),
+_EXTENSION: Mapping[str, Callable[[RowChange, _Registered, Checksum], Any]] = {
+    BEFORE: lambda event, schema, _: None if event.before is None else record(_columns(schema, event.before)),
+    OP: lambda event, *_: _OPS[event.op],
+    COMMIT_TS: lambda event, *_: signed(_commit_ts(event)),
+    PHYSICAL_TIME: lambda event, *_: physical_ms(_commit_ts(event)),
+    CHECKSUM: lambda event, _, checksum: b"%d" % (checksum.previous if event.op is Op.DELETE else checksum.current),
+    CORRUPTED: lambda _, __, checksum: checksum.corrupted,
+    CHECKSUM_VERSION: lambda _, __, checksum: checksum.version,
 }
 
 
@@ -188,11 +226,12 @@ def _ddl(event: Ddl) -> bytes:
     )  # fmt: skip
 
 
-def _columns(fields: Iterable[AvroField], row: Row) -> bytes:
-    return b"".join(_column(field, row) for field in fields)
+def _columns(schema: _Registered, row: Row) -> Iterator[Any]:
+    """The row's values as Avro has them."""
+    return (_column(field, row) for field in schema.fields)
 
 
-def _column(field: AvroField, row: Row) -> bytes:
+def _column(field: AvroField, row: Row) -> Any:
     column = field.column
     # Rows have no values of virtual columns; the server writes NULL for them.
     value = None if column.generated is Generated.VIRTUAL else row.get(column.name, _ABSENT)
@@ -201,15 +240,34 @@ def _column(field: AvroField, row: Row) -> bytes:
     if value is None:
         if field.null_at is None:
             raise EncodeError(PROTOCOL, f"{_described(column)} is NULL but must not be", _TO_BINARY)
-        return long_bytes(field.null_at)
-    branch = b"" if field.null_at is None else long_bytes(1 - field.null_at)
+        return None
     try:
-        return branch + WRITERS[field.type](_VALUES[column.type](field, value))
+        return _FITTING[field.type](_VALUES[column.type](field, value))
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, struct.error) as error:
         raise EncodeError(PROTOCOL, f"{_described(column)} cannot hold {value!r}: {error}", ENCODE_FAILED) from error
 
 
 _ABSENT: Any = object()
+
+
+def _integer(bits: int) -> Callable[[int], int]:
+    def fitting(number: int) -> int:
+        if not -1 << bits - 1 <= operator.index(number) < 1 << bits - 1:
+            raise OverflowError(f"{number} does not fit {bits} bits")
+        return int(number)
+
+    return fitting
+
+
+_FITTING: Mapping[AvroType, Callable[[Any], Any]] = {
+    "int": _integer(32),
+    "long": _integer(64),
+    "float": float32,
+    "double": lambda number: number.__float__(),  # which text does not have, though float() takes it
+    "bytes": bytes,
+    "string": bytes,
+}
+"""A value as the Avro type holds it, or an error; fastavro would cut off what is too much."""
 
 
 def _described(column: Column) -> str:
@@ -247,7 +305,7 @@ def _bit(field: AvroField, value: int) -> bytes:
 
 
 def _string(_: AvroField, value: str | bytes) -> bytes:
-    return value.encode() if isinstance(value, str) else bytes(value)
+    return value.encode() if isinstance(value, str) else memoryview(value).tobytes()
 
 
 def _enum(field: AvroField, value: Any) -> bytes:

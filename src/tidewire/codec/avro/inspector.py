@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tidewire.codec.avro import names
 from tidewire.codec.avro.binary import Cursor
 from tidewire.codec.avro.layout import Layout, Slot, read_layout
-from tidewire.codec.avro.names import COMMIT_TS, PHYSICAL_TIME
 from tidewire.codec.avro.wire import CONTROL, HEADER, Kind
 from tidewire.codec.base import Field, Resources
 from tidewire.codec.options import Options
@@ -71,15 +71,16 @@ def _slots(layout: Layout, cursor: Cursor, path: str) -> Iterator[Field]:
 
 
 def _meaning(slot: Slot, value: Any) -> str:
-    if value is None:
-        return "NULL"
     if slot.record is not None:
-        return "record"
-    if slot.name == COMMIT_TS and slot.column is None:
-        return f"commit ts {_moment(value)}"
-    if slot.name == PHYSICAL_TIME and slot.column is None:
-        return f"{value} ms since the epoch"
-    return f"{value!s}" if slot.column is None else f"{slot.column.mysql_type}: {value!r}"
+        return "NULL" if value is None else "record"
+    if slot.column is not None:
+        return "NULL" if value is None else f"{slot.column.mysql_type}: {value!r}"
+    match slot.name:
+        case names.COMMIT_TS:
+            return f"commit ts {_moment(value)}"
+        case names.PHYSICAL_TIME:
+            return f"{value} ms since the epoch"
+    return str(value)
 
 
 def _moment(ts: int) -> str:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast, get_args
 
 from tidewire.codec.avro import values
-from tidewire.codec.avro.binary import Cursor, FieldType
-from tidewire.codec.avro.names import BEFORE, CHECKSUM, CHECKSUM_VERSION, COMMIT_TS, CORRUPTED, OP, PHYSICAL_TIME
+from tidewire.codec.avro.binary import Cursor, FieldReader, field_reader
+from tidewire.codec.avro.names import BEFORE, CHECKSUM, COMMIT_TS, OP
+from tidewire.codec.avro.schema import EXTENSION_TYPES
 from tidewire.codec.avro.wire import PROTOCOL, AvroType, unsigned
 from tidewire.codec.gotext import json_number
 from tidewire.codec.jsontext import Reader, read_json
@@ -35,13 +36,11 @@ class Record(NamedTuple):
 class Slot:
     """One field of a record: how to read it, and the column it stands for.
 
-    ``null_at`` is the place of ``null`` in its union; ``None`` where it is no union.
     A field about the change has no column, the row before has a ``record``.
     """
 
     name: str
-    type: FieldType
-    null_at: int | None
+    reader: FieldReader
     interpret: Callable[[Any], Any]
     column: Column | None = None
     record: Layout | None = None
@@ -50,7 +49,7 @@ class Slot:
         """The field's value, of a record whether it is there; an error names the field, and what it is within."""
         start = cursor.at
         try:
-            raw = cursor.field(self.type, self.null_at)
+            raw = self.reader.read(cursor)
             return None if raw is None else self.interpret(raw)
         except (ValueError, OverflowError) as error:
             reason = error.reason if isinstance(error, DecodeError) else str(error)
@@ -123,20 +122,19 @@ def _slot(reader: Reader, *, may_nest: bool) -> Slot:
     at = Reader(type_ if isinstance(type_, dict) else {"type": type_}, PROTOCOL, reader.part, f"{reader.path}.type")
     word = at.members.get("type")
     if name == BEFORE and word == "record" and may_nest:
-        return Slot(name, "record", null_at, _as_is, record=_layout(at, may_nest=False))
+        return Slot(name, field_reader("record", null_at), _as_is, record=_layout(at, may_nest=False))
     if not isinstance(word, str) or word not in get_args(AvroType):
         raise at.refuse(f"{word!r} is no type of a column", "type")
     avro = cast("AvroType", word)
-    if "connect.parameters" not in at.members and name in _EXTENSION:
-        expected, interpret = _EXTENSION[name]
-        if avro != expected or null_at is not None:
-            raise at.refuse(f"{name} is of type {expected}", "type")
-        return Slot(name, avro, null_at, interpret)
+    if "connect.parameters" not in at.members and name in EXTENSION_TYPES:
+        if avro != EXTENSION_TYPES[name] or null_at is not None:
+            raise at.refuse(f"{name} is of type {EXTENSION_TYPES[name]}", "type")
+        return Slot(name, field_reader(avro, null_at), _EXTENSION.get(name, _as_is))
     column = _column(name, at, null_at is not None, reader.members.get("default"), avro)
     read = values.READERS.get((column.type, avro))
     if read is None:
         raise at.refuse(f"column {name} ({column.mysql_type}) as {avro}", "type")
-    return Slot(name, avro, null_at, lambda raw: read(column, raw), column)
+    return Slot(name, field_reader(avro, null_at), lambda raw: read(column, raw), column)
 
 
 def _op(raw: bytes) -> Op:
@@ -161,14 +159,7 @@ def _as_is(raw: Any) -> Any:
     return raw
 
 
-_EXTENSION: Mapping[str, tuple[AvroType, Callable[[Any], Any]]] = {
-    OP: ("string", _op),
-    COMMIT_TS: ("long", unsigned),
-    PHYSICAL_TIME: ("long", _as_is),
-    CHECKSUM: ("string", _checksum),
-    CORRUPTED: ("boolean", _as_is),
-    CHECKSUM_VERSION: ("int", _as_is),
-}
+_EXTENSION: Mapping[str, Callable[[Any], Any]] = {OP: _op, COMMIT_TS: unsigned, CHECKSUM: _checksum}
 
 _TYPES: Mapping[str, MySQLType] = {
     **{

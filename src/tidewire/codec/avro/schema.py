@@ -85,16 +85,20 @@ def extension_fields(options: Options) -> Sequence[str]:
     return tuple(name for name, is_wanted in wanted.items() if is_wanted)
 
 
+EXTENSION_TYPES: Mapping[str, AvroType] = {
+    OP: "string",
+    COMMIT_TS: "long",
+    PHYSICAL_TIME: "long",
+    CHECKSUM: "string",
+    CORRUPTED: "boolean",
+    CHECKSUM_VERSION: "int",
+}
+"""The types of the fields about a change."""
+
+_ZEROS: Mapping[AvroType, bytes] = {"string": b'""', "long": b"0", "int": b"0", "boolean": b"false"}
 _EXTENSION: Mapping[str, bytes] = {
-    name: b'{"default":%s,"name":"%s","type":"%s"}' % (default, name.encode(), type_)
-    for name, type_, default in (
-        (OP, b"string", b'""'),
-        (COMMIT_TS, b"long", b"0"),
-        (PHYSICAL_TIME, b"long", b"0"),
-        (CHECKSUM, b"string", b'""'),
-        (CORRUPTED, b"boolean", b"false"),
-        (CHECKSUM_VERSION, b"int", b"0"),
-    )
+    name: b'{"default":%s,"name":"%s","type":"%s"}' % (_ZEROS[type_], name.encode(), type_.encode())
+    for name, type_ in EXTENSION_TYPES.items()
 }
 
 

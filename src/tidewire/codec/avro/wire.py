@@ -1,4 +1,4 @@
-"""What encoder, decoder and inspector share: Confluent's frame, TiCDC's control messages, 64 bits with and without sign."""
+"""What encoder, decoder and inspector share: Confluent's frame, TiCDC's control messages, unsigned integers."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Decoder:
         reader = _key(key, within=_KEPT)
         for name in ("t", "ts", "scm", "tbl", "ptn"):
             if reader.members.get(name) != outer.members.get(name):
-                raise reader.refuse(f"not the change it was kept for, which has {outer.members.get(name)!r}", name)
+                raise reader.refuse(f"not the change it was kept for, which has {shown(outer.members.get(name))}", name)
         if "ccl" in reader.members:
             raise reader.refuse("a claim check behind a claim check", "ccl")
         return self._row(reader, value, within=_KEPT)

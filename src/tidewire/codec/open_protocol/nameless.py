@@ -23,6 +23,9 @@ class Repeating(dict[str, Any]):
 
     def __init__(self, pairs: Pairs) -> None:
         columns = once([(name, value) for name, value in pairs if isinstance(value, dict)])
+        for name, value in pairs:
+            if name in columns and name not in COLUMN_MEMBERS and not isinstance(value, dict):
+                raise ValueError(f"{name!r} is there twice")
         super().__init__(dict(pairs) | columns)
         self.pairs = pairs
 

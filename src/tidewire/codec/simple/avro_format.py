@@ -1,22 +1,27 @@
-"""Simple's Avro encoding: one union of twelve records, of which only ``Message`` is ever sent."""
+"""Simple's Avro encoding: one union of twelve records, of which only ``Message`` is ever sent.
+
+Values and optional records have fastavro's notation, a pair of the branch's name and what is in it. The names of a
+column's branches are those of the wire schema.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.resources import files
-from typing import Any, Final
+from operator import index
+from typing import Any, Final, TypeAlias
 
-from tidewire.codec.jsontext import shown
+from tidewire.codec.jsontext import once, shown
 from tidewire.codec.simple import json_format
-from tidewire.codec.simple.avro_binary import Branch, Primitive, Reader, Union, parse, write
+from tidewire.codec.simple.avro_wire import read, write
 from tidewire.codec.simple.json_format import enum_value, finite, read_timestamp, set_value, textual, write_timestamp
 from tidewire.codec.simple.wire import BOOTSTRAP, OP_WORDS, PROTOCOL, WATERMARK, Wire
 from tidewire.errors import DecodeError
 from tidewire.model import Column, MySQLType, Value
 from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
 from tidewire.model.values import float32
+
+Branch: TypeAlias = tuple[str, Wire]
+"""A column's value: the record's name and its fields."""
 
 _UINT64: Final = 1 << 64
 _MESSAGE: Final = "Message"
@@ -37,13 +42,8 @@ _TEXTS: Final = frozenset({MySQLType.DECIMAL, MySQLType.JSON, MySQLType.VECTOR})
 _TIMES: Final = ("commitTs", "schemaVersion")
 """Unsigned in the model, signed in Avro, with the same 64 bits."""
 
-
-@cache
-def schema() -> Union:
-    """The union every message is of."""
-    found = parse(json.loads(files(__package__).joinpath("message.avsc").read_text("utf-8")))
-    assert isinstance(found, Union)
-    return found
+_IMAGES: Final = ("data", "old")
+_TABLES: Final = ("tableSchema", "preTableSchema")
 
 
 def dump(message: Wire) -> bytes:
@@ -52,10 +52,11 @@ def dump(message: Wire) -> bytes:
     payload: Wire = {
         **message,
         **{name: _to_signed(message[name]) for name in _TIMES if name in message},
-        **{name: dict(sorted(message[name].items())) for name in ("data", "old") if name in message},
-        **{name: _table(message[name]) for name in ("tableSchema", "preTableSchema") if name in message},
+        **{name: ("array", _entries(message[name])) for name in _IMAGES if name in message},
+        **{name: _table(message[name], optional=kind == "DDL") for name in _TABLES if name in message},
     }
-    return write(schema(), Branch(_MESSAGE, {"type": kind, "payload": Branch(_PAYLOADS[kind], payload)}))
+    payload = _to_bytes(payload) | {"type": message["type"]}
+    return write(_MESSAGE, {"type": kind, "payload": (_PAYLOADS[kind], payload)})
 
 
 def _message_type(word: str) -> str:
@@ -64,9 +65,14 @@ def _message_type(word: str) -> str:
     return "DML" if word in OP_WORDS.values() else "DDL"
 
 
-def _table(table: Wire) -> Wire:
+def _entries(image: Wire) -> list[Wire]:
+    return [{"name": name, "value": value} for name, value in sorted(image.items())]
+
+
+def _table(table: Wire, *, optional: bool) -> Wire | Branch:
     columns = [column | {"dataType": _data_type(column["dataType"])} for column in table["columns"]]
-    return table | {"database": table["schema"], "version": _to_signed(table["version"]), "columns": columns}
+    record = table | {"database": table["schema"], "version": _to_signed(table["version"]), "columns": columns}
+    return ("TableSchema", record) if optional else record
 
 
 def _data_type(data_type: Wire) -> Wire:
@@ -81,24 +87,27 @@ def _data_type(data_type: Wire) -> Wire:
 
 def load(data: bytes, part: str) -> Wire:
     """A wire message from Avro; what is null is left out."""
-    reader = Reader(data, part)
-    record, fields = reader.whole(schema())
+    record, fields = read(data, part)
     if record != _MESSAGE:
         raise DecodeError(PROTOCOL, f"a bare {record}, a {_MESSAGE} was expected", 0, part)
     kind, (branch, payload) = fields["type"], fields["payload"]
     if branch != _PAYLOADS[kind]:
         raise DecodeError(PROTOCOL, f"a message of type {kind} with a payload of {branch}", 1, part)
+    payload = {name: _to_text(value) for name, value in payload.items() if value is not None}
     return {
         "type": kind,
-        **{name: value for name, value in payload.items() if value is not None},
+        **payload,
         **{name: _to_unsigned(payload[name]) for name in _TIMES if name in payload},
-        **{name: _image(payload[name]) for name in ("data", "old") if payload.get(name) is not None},
-        **{name: _loaded(payload[name]) for name in ("tableSchema", "preTableSchema") if payload.get(name)},
+        **{name: _image(payload[name], name, part) for name in _IMAGES if name in payload},
+        **{name: _loaded(payload[name]) for name in _TABLES if name in payload},
     }
 
 
-def _image(columns: Mapping[str, Branch]) -> Wire:
-    return {name: None if branch.name == Primitive.NULL else branch for name, branch in columns.items()}
+def _image(entries: list[Wire], name: str, part: str) -> Wire:
+    try:
+        return once([(entry["name"], entry["value"]) for entry in entries])
+    except ValueError as error:
+        raise DecodeError(PROTOCOL, str(error), f"$.{name}", part) from None
 
 
 def _loaded(table: Wire) -> Wire:
@@ -107,6 +116,34 @@ def _loaded(table: Wire) -> Wire:
         for column in table["columns"]
     ]
     return table | {"schema": table["database"], "version": _to_unsigned(table["version"]), "columns": columns}
+
+
+def _to_bytes(value: Any) -> Any:
+    """All text in a message as the wire schema has it."""
+    match value:
+        case str():
+            return value.encode("utf-8", "surrogateescape")
+        case dict():
+            return {name: _to_bytes(item) for name, item in value.items()}
+        case list():
+            return [_to_bytes(item) for item in value]
+        case (branch, inner):
+            return branch, _to_bytes(inner)
+    return value
+
+
+def _to_text(value: Any) -> Any:
+    """All text in a message as text; what is not UTF-8 comes out as lone surrogates."""
+    match value:
+        case bytes():
+            return value.decode("utf-8", "surrogateescape")
+        case dict():
+            return {name: _to_text(item) for name, item in value.items()}
+        case list():
+            return [_to_text(item) for item in value]
+        case (branch, inner) if branch != "Bytes":
+            return branch, _to_text(inner)
+    return value
 
 
 def _to_signed(number: int) -> int:
@@ -124,36 +161,47 @@ def write_value(column: Column, value: Any, zone: str) -> Branch:
 
 def read_value(column: Column, raw: Branch) -> Value:
     """The value behind a branch."""
-    read = _READERS[column.type].get(raw.name)
+    record, fields = raw
+    read = _READERS[column.type].get(record)
     if read is None:
-        raise ValueError(f"{shown(raw.value)} is a {raw.name}")
-    return read(column, raw.value)
+        raise ValueError(f"{shown(fields['value'])} is a {record}")
+    return read(column, **fields)
+
+
+def _boxed(record: str, value: Any) -> Branch:
+    return record, {"value": value}
+
+
+def _long(value: int, record: str = "Long") -> Branch:
+    if not -1 << 63 <= index(value) < 1 << 63:
+        raise ValueError(f"{value} does not fit 64 bits")
+    return _boxed(record, value)
 
 
 def _write_integer(column: Column, value: int, _: str) -> Branch:
     if column.type is MySQLType.BIGINT and column.unsigned:
-        return Branch("UnsignedBigint", {"value": _to_signed(value)})
-    return Branch("long", value)
+        return _long(_to_signed(value), "UnsignedBigint")
+    return _long(value)
 
 
 def _write_string(column: Column, value: str | bytes, _: str) -> Branch:
     if not column.is_binary:
-        return Branch("string", textual(value))
-    return Branch("bytes", value.encode() if isinstance(value, str) else value)
+        return _boxed("String", textual(value))
+    return _boxed("Bytes", value.encode() if isinstance(value, str) else textual(value))
 
 
 def _write_text(column: Column, value: Any, zone: str) -> Branch:
-    return Branch("string", json_format.write_value(column, value, zone))
+    return _boxed("String", json_format.write_value(column, value, zone))
 
 
 _WRITERS: Mapping[MySQLType, Callable[[Column, Any, str], Branch]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _write_integer),
-    **dict.fromkeys(NUMBERED, lambda _, value, zone: Branch("long", _to_signed(value.index))),
+    **dict.fromkeys(NUMBERED, lambda _, value, zone: _long(_to_signed(value.index))),
     **dict.fromkeys(STRINGS, _write_string),
     **dict.fromkeys(_TEXTS | {MySQLType.BIT}, _write_text),
-    MySQLType.FLOAT: lambda _, value, zone: Branch("float", finite(value)),
-    MySQLType.DOUBLE: lambda _, value, zone: Branch("double", finite(value)),
-    MySQLType.TIMESTAMP: lambda _, value, zone: Branch("Timestamp", write_timestamp(value, zone)),
+    MySQLType.FLOAT: lambda _, value, zone: _boxed("Float", float32(finite(value))),
+    MySQLType.DOUBLE: lambda _, value, zone: _boxed("Double", finite(value)),
+    MySQLType.TIMESTAMP: lambda _, value, zone: ("Timestamp", write_timestamp(value, zone)),
 }
 
 
@@ -163,10 +211,10 @@ def _integer(column: Column, value: int) -> int:
     return value
 
 
-def _unsigned_bigint(column: Column, value: Wire) -> int:
+def _unsigned_bigint(column: Column, value: int) -> int:
     if not column.unsigned:
         raise ValueError("an unsigned value in a signed column")
-    return _to_unsigned(value["value"])
+    return _to_unsigned(value)
 
 
 def _float(column: Column, value: float) -> float:
@@ -185,24 +233,24 @@ def _bytes(column: Column, value: bytes) -> bytes:
     return value
 
 
-_Reader = Callable[[Column, Any], Value]
-_Readers = Mapping[str, _Reader]
+_Readers = Mapping[str, Callable[..., Value]]
+"""By record; a reader takes the column and the record's fields by name."""
 
-_TEXT: _Readers = {"string": lambda column, value: json_format.READERS[column.type](column, value)}
+_TEXT: _Readers = {"String": lambda column, value: json_format.READERS[column.type](column, value)}
 # The document has unsigned integers above 2^63-1 as text; servers do not send that.
-_INTEGER: _Readers = {"long": _integer, "UnsignedBigint": _unsigned_bigint, **_TEXT}
-_FLOAT: _Readers = {"float": _float, "double": _float}
-_STRING: _Readers = {"string": _string, "bytes": _bytes}
+_INTEGER: _Readers = {"Long": _integer, "UnsignedBigint": _unsigned_bigint, **_TEXT}
+_FLOAT: _Readers = {"Float": _float, "Double": _float}
+_STRING: _Readers = {"String": _string, "Bytes": _bytes}
 
 _READERS: Mapping[MySQLType, _Readers] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _INTEGER),
     **dict.fromkeys(FLOATS, _FLOAT),
     **dict.fromkeys(STRINGS, _STRING),
     **dict.fromkeys(_TEXTS | {MySQLType.UNSPECIFIED, MySQLType.NULL, MySQLType.GEOMETRY}, _TEXT),
-    MySQLType.TIMESTAMP: {"Timestamp": lambda _, value: read_timestamp(value), **_TEXT},
+    MySQLType.TIMESTAMP: {"Timestamp": lambda _, **fields: read_timestamp(fields), **_TEXT},
     # A number from the classic server, text from the new one.
-    MySQLType.BIT: {"long": lambda _, value: _to_unsigned(value), **_TEXT},
-    MySQLType.ENUM: {"long": lambda column, value: enum_value(column, _to_unsigned(value))},
-    MySQLType.SET: {"long": lambda column, value: set_value(column, _to_unsigned(value))},
+    MySQLType.BIT: {"Long": lambda _, value: _to_unsigned(value), **_TEXT},
+    MySQLType.ENUM: {"Long": lambda column, value: enum_value(column, _to_unsigned(value))},
+    MySQLType.SET: {"Long": lambda column, value: set_value(column, _to_unsigned(value))},
 }
 """How a value is read, per type and branch."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
@@ -64,7 +63,7 @@ class Encoder:
     def _pack(self, message: Wire) -> bytes:
         try:
             value = self._format.dump({"version": VERSION, "buildTs": self.resources.clock(), **message})
-        except (ValueError, TypeError, AttributeError, OverflowError, struct.error) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise EncodeError(PROTOCOL, f"cannot write a {message['type']} message: {error}") from error
         return self._packing.pack(value)
 
@@ -124,7 +123,7 @@ class Encoder:
             return None
         try:
             return self._format.write_value(column, value, self.options.time_zone)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise EncodeError(
                 PROTOCOL, f"column {column.name} ({column.mysql_type}) cannot hold {shown(value)}: {error}"
             ) from error

@@ -9,8 +9,8 @@ from typing import Any
 from tidewire.codec.base import Field, Resources
 from tidewire.codec.large import Packing
 from tidewire.codec.options import Compression, EncodingFormat, Options
-from tidewire.codec.simple.avro_binary import Reader
-from tidewire.codec.simple.avro_format import schema
+from tidewire.codec.simple.avro_walk import Walk
+from tidewire.codec.simple.avro_wire import message_schema
 from tidewire.codec.simple.wire import PROTOCOL
 from tidewire.codec.spans import json_fields, moment
 from tidewire.errors import DecodeError
@@ -44,22 +44,17 @@ def _fields(data: bytes, part: str, options: Options) -> Iterator[Field]:
 
 
 def _avro_fields(data: bytes, part: str) -> Iterator[Field]:
-    found: list[Field] = []
-
-    def note(start: int, end: int, path: str, what: str, value: Any) -> None:
-        if end > start:
-            meaning = _explain(path.removeprefix("payload."), value) if what == "value" else f"{what} {value}"
-            found.append(Field(part, start, data[start:end], path or "message", meaning))
-
-    reader = Reader(data, part, note)
+    walk, rest = Walk(message_schema(), data), ""
     try:
-        reader.whole(schema())
-    except DecodeError as error:
-        yield from found
-        read = found[-1].offset + len(found[-1].data) if found else 0
-        yield Field(part, read, data[read:], "?", error.reason)
-        return
-    yield from found
+        walk.to_the_end()
+    except ValueError as error:
+        rest = f"not Avro: {error}"
+    read = 0
+    for start, read, path, what, value in walk.stretches:
+        meaning = _explain(path.removeprefix("payload."), value) if what == "value" else f"{what} {value}"
+        yield Field(part, start, data[start:read], path or "message", meaning)
+    if rest:
+        yield Field(part, read, data[read:], "?", rest)
 
 
 def _explain(path: str, value: Any) -> str:
