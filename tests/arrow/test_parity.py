@@ -11,11 +11,14 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
+import topic_files
 from tidewire.arrow import BatchDecoder, Decoded, OpCode
 from tidewire.codec import PROTOCOLS, Options, Resources, protocol
 from tidewire.codec.claim_check import MemoryStore
 from tidewire.errors import DecodeError
 from tidewire.model import Column, EnumValue, Event, Message, MySQLType, RowChange, SetValue, Temporal, Time, Timestamp
+from tidewire.model.values import float32
+from tidewire.plain import message_from_plain
 from tidewire.registry import MemoryRegistry
 from vector_files import FOLDERS, Vector, files, vectors
 
@@ -71,7 +74,7 @@ def typed(value: Any, column: Column, zone: str) -> Any:
             number = Decimal(index) if column.type is MySQLType.SET else index
             return number if text is None else text
         case float() if column.type is MySQLType.FLOAT:
-            return float32(value)
+            return float32(value) if abs(value) < 2.0**128 else value
         case Decimal():
             return value if column.length is not None and column.length <= 38 else format(value, "f")
         case int() if column.type is MySQLType.BIGINT and column.unsigned:

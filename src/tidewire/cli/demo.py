@@ -30,6 +30,7 @@ from tidewire.model import (
     Watermark,
 )
 from tidewire.plain import event_to_plain
+from tidewire.registry import MemoryRegistry
 
 _NAME = TableName("shop", "orders")
 _QUERY = (
@@ -102,7 +103,7 @@ def demo() -> None:
 
 
 def _there_and_back(name: str) -> tuple[list[Message], list[Event]]:
-    resources = Resources()
+    resources = Resources(registry=MemoryRegistry())
     codec = protocol(name)
     messages = list(codec.Encoder(_OPTIONS, resources).encode(EVENTS))
     parking: Parking[None] = Parking(codec.Decoder(_OPTIONS, resources))

@@ -176,9 +176,9 @@ class Encoder:
         schema = schema_of(table, self.options)
         if schema is None:
             return None
+        writer = self._writer(part, schema.fields)
         topic = self.options.topic or topic_of(table.name)
         schema_id = self.registry.register(subject(topic, part), schema.text)
-        writer = self._writer(part, schema.fields)
         known = _Registered(table.columns, schema_id, schema.text, schema.fields, writer)
         if len(self._schemas) >= _CACHED:
             del self._schemas[next(iter(self._schemas))]

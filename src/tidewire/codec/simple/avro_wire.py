@@ -48,6 +48,12 @@ _FAULTS: Final = (
 )
 """Whatever fastavro raises on bytes that are no message."""
 
+_REASONS: Mapping[type[BaseException], str] = {
+    EOFError: "more was expected than is left",
+    IndexError: "a branch or a word that the schema does not have, or an integer cut short",
+}
+"""In plain words, where fastavro has none."""
+
 
 @cache
 def message_schema() -> list[Any]:
@@ -64,7 +70,8 @@ def read(data: bytes, part: str) -> tuple[str, Wire]:
             stream, _wire_schema(), None, return_record_name=True, return_record_name_override=True
         )
     except _FAULTS as error:
-        raise DecodeError(PROTOCOL, f"not Avro: {error or 'the message ends here'}", stream.tell(), part) from error
+        reason = _REASONS.get(type(error)) or str(error)
+        raise DecodeError(PROTOCOL, f"not Avro: {reason}", stream.tell(), part) from error
     if stream.tell() < len(data):
         left = len(data) - stream.tell()
         raise DecodeError(PROTOCOL, f"not Avro: {left} bytes after the end of the message", stream.tell(), part)
