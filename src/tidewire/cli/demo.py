@@ -71,7 +71,7 @@ EVENTS: list[Event] = [
 ]
 """A table is made, a row comes, changes and goes, and a watermark says that this is all."""
 
-_OPTIONS = Options(enable_tidb_extension=True, avro_enable_watermark=True)
+_OPTIONS = Options(enable_tidb_extension=True, avro_enable_watermark=True, avro_include_before_value=True)
 
 
 @click.command()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from operator import index
 from typing import Any, Final, TypeAlias
 
-from tidewire.codec.jsontext import once, shown
+from tidewire.codec.jsontext import shown
 from tidewire.codec.simple import json_format
 from tidewire.codec.simple.avro_wire import read, write
 from tidewire.codec.simple.json_format import enum_value, finite, read_timestamp, set_value, textual, write_timestamp
@@ -93,21 +93,25 @@ def load(data: bytes, part: str) -> Wire:
     kind, (branch, payload) = fields["type"], fields["payload"]
     if branch != _PAYLOADS[kind]:
         raise DecodeError(PROTOCOL, f"a message of type {kind} with a payload of {branch}", 1, part)
+    images = {name: _image(payload.pop(name), name, part) for name in _IMAGES if payload.get(name) is not None}
     payload = {name: _to_text(value) for name, value in payload.items() if value is not None}
     return {
         "type": kind,
         **payload,
+        **images,
         **{name: _to_unsigned(payload[name]) for name in _TIMES if name in payload},
-        **{name: _image(payload[name], name, part) for name in _IMAGES if name in payload},
         **{name: _loaded(payload[name]) for name in _TABLES if name in payload},
     }
 
 
-def _image(entries: list[Wire], name: str, part: str) -> Wire:
-    try:
-        return once([(entry["name"], entry["value"]) for entry in entries])
-    except ValueError as error:
-        raise DecodeError(PROTOCOL, str(error), f"$.{name}", part) from None
+def _image(entries: list[Wire], member: str, part: str) -> Wire:
+    image: Wire = {}
+    for entry in entries:
+        name = _to_text(entry["name"])
+        if name in image:
+            raise DecodeError(PROTOCOL, f"{shown(name)} is there twice", f"$.{member}", part)
+        image[name] = _to_text(entry["value"])
+    return image
 
 
 def _loaded(table: Wire) -> Wire:
