@@ -6,9 +6,10 @@ import base64
 import io
 import json
 import random
+import sys
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.resources import files as package_files
 from itertools import chain, repeat
 from typing import Any
 
@@ -23,9 +24,19 @@ from tidewire.codec.claim_check import MemoryStore
 from tidewire.codec.large import Packing
 from tidewire.codec.options import EncodingFormat
 from tidewire.codec.parking import Parking
-from tidewire.codec.simple import Decoder, Encoder, SchemaCache, avro_format, carries, decode, encode, inspect
+from tidewire.codec.simple import (
+    Decoder,
+    Encoder,
+    SchemaCache,
+    avro_format,
+    avro_wire,
+    carries,
+    decode,
+    encode,
+    inspect,
+)
 from tidewire.codec.simple.formats import format_of
-from tidewire.errors import DecodeError, EncodeError, MessageTooLarge, SchemaUnknown
+from tidewire.errors import DecodeError, EncodeError, MessageTooLarge, MissingExtra, SchemaUnknown
 from tidewire.model import (
     Bootstrap,
     Checksum,
@@ -329,10 +340,11 @@ def test_the_worked_avro_messages() -> None:
         assert got.value == bytes.fromhex(expected), event
 
 
-def test_an_independent_reader_finds_the_same_in_our_avro() -> None:
-    schema = json.loads(package_files("tidewire.codec.simple").joinpath("message.avsc").read_text())
+def test_the_wire_schema_reads_what_ticdcs_schema_reads() -> None:
+    """TiCDC's schema cannot write all there is, so fastavro is given one with the same bytes."""
+    schema = avro_wire.message_schema()
     parsed = fastavro.parse_schema(schema)
-    assert [record["name"].rpartition(".")[2] for record in schema][5:] == [
+    assert [record["name"] for record in schema][5:] == [
         "Watermark", "Bootstrap", "DDL", "Timestamp", "UnsignedBigint", "DML", "Message",
     ]  # fmt: skip
     for file in files("simple-avro", "types.default.*"):
@@ -343,20 +355,24 @@ def test_an_independent_reader_finds_the_same_in_our_avro() -> None:
             found: Any = fastavro.schemaless_reader(
                 stream, parsed, None, return_record_name=True, handle_unicode_errors="surrogateescape"
             )
-            name, record = found
-            assert (name.rpartition(".")[2], stream.read()) == ("Message", b"")
-            assert bare(record["payload"][1]) == bare(
-                Reader(value, "value").whole(avro_format.schema()).value["payload"].value
-            ), vector.id
+            name, record = avro_wire.read(value, "value")
+            assert (found[0], stream.read()) == (f"com.pingcap.simple.avro.{name}", b""), vector.id
+            assert bare(record) == bare(found), vector.id
 
 
 def bare(value: Any) -> Any:
-    """A value without the names of branches."""
+    """A value without the names of branches, maps as such, and all bytes as text."""
     match value:
+        case bytes():
+            return value.decode("utf-8", "surrogateescape")
         case tuple():
             return bare(value[1])
+        case {"value": inner} if len(value) == 1:
+            return bare(inner)
         case dict():
             return {name: bare(item) for name, item in value.items()}
+        case [{"name": _, "value": _}, *_]:
+            return {bare(entry["name"]): bare(entry["value"]) for entry in value}
         case list():
             return [bare(item) for item in value]
     return value
@@ -476,32 +492,75 @@ def avro(value: str) -> Message:
     return Message(None, bytes.fromhex(value))
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        ("16 00 00 02 84 80 80 cb a9 bb ba b1 0c 9e af e0 bc bc 63 00", "1 bytes after the end"),
-        ("18", "12 is no branch, there are 12"),
-        ("15", "-11 is no branch"),
-        ("0a 02 02 02", "a bare Watermark"),
-        ("16 02 00 02 00 00", "a message of type BOOTSTRAP with a payload of Watermark"),
-        ("16 08", "4 is no word"),
-        ("16 04 04 02 0e ff ff ff ff ff ff ff ff ff 01", "a length of -"),
-        ("16 04 04 02 0e fe ff ff ff ff ff ff ff ff 01", "a length of 9223372036854775807, but 0 bytes are left"),
-        ("16 02 02 02 00 00 00 00 00 fe ff ff ff ff ff ff ff ff 01", "9223372036854775807 items"),
-        ("16 02 02 02 00 00 00 00 00 01 fe ff 03", "a block of 32767 bytes"),
-        ("16 00 00 ff ff ff ff ff ff ff ff ff ff 01", "more than 64 bits"),
-        ("16 00 00 80 80 80 80 10 00 00", "2147483648 is no 32-bit integer"),
-        ("16 06 06 02 00 00 00 00 00 00 00 00 02 07", "7 is neither true nor false"),
-        ("16 06 06 02 00 00 00 00 00 00 00 00 00 00 02 04 02 61 00 02 61 00 00 00", "'a' is there twice"),
-        ("16 00 00 04 00 00", "protocol version 2"),
-    ],
-)
+TOO_LITTLE = "not Avro: more was expected than is left"
+NOT_THERE = "not Avro: a branch or a word that the schema does not have"
+LIES = [
+    ("16 00 00 02 84 80 80 cb a9 bb ba b1 0c 9e af e0 bc bc 63 00", "1 bytes after the end of the message"),
+    ("18", f"{NOT_THERE}, or an integer cut short in value at byte 1"),
+    ("19", NOT_THERE),
+    ("16 08", f"{NOT_THERE}, or an integer cut short in value at byte 2"),
+    ("16 80", "or an integer cut short in value at byte 2"),
+    ("0a 02 02 02", "a bare Watermark"),
+    ("16 02 00 02 00 00", "a message of type BOOTSTRAP with a payload of Watermark"),
+    ("16 04 04 02 0e ff ff ff ff ff ff ff ff ff 01", f"{TOO_LITTLE} in value at byte 15"),
+    ("16 04 04 02 0e 01 61 61", TOO_LITTLE),
+    ("16 04 04 02 0e fe ff ff ff ff ff ff ff ff 01", TOO_LITTLE),
+    ("16 02 02 02 00 00 00 00 00 fe ff ff ff ff ff ff ff ff 01", TOO_LITTLE),
+    ("16 02 02 02 00 00 00 00 00 ff ff ff ff ff ff ff ff ff 01", TOO_LITTLE),
+    ("16 02 02 02 00 00 00 00 00 01 fe ff 03", TOO_LITTLE),
+    ("16 00 00 80 80 80 80 10 00 00", "an unsigned 31-bit integer was expected in value at $.version"),
+    (
+        "16 06 06 02 00 00 00 00 00 00 00 00 00 00 02 04 02 61 00 02 61 00 00 00",
+        "'a' is there twice in value at $.data",
+    ),
+    ("16 00 00 04 00 00", "protocol version 2"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason"), LIES)
 def test_avro_that_lies_is_refused_with_the_place(value: str, reason: str) -> None:
     with pytest.raises(DecodeError) as refusal:
         list(Decoder(AVRO).decode(avro(value)))
 
     assert reason in str(refusal.value)
     assert " in value at " in str(refusal.value)
+
+
+def test_a_count_or_length_that_lies_takes_neither_time_nor_memory() -> None:
+    """Of a count nothing is believed: items are read while there are bytes."""
+    row, schema, sql = (
+        bytes.fromhex(head)
+        for head in (
+            "16 06 06 02 00 00 00 00 00 00 00 00 00 00 02",
+            "16 02 02 02 00 00 00 00 00",
+            "16 04 04 02 0e",
+        )
+    )
+    for number in (2**31, 2**40, 2**63 - 1, -(2**31), -(2**40), 1 - 2**63):
+        count = io.BytesIO()
+        fastavro.schemaless_writer(count, "long", number)
+        for data in (head + count.getvalue() + b"\0" * 200 for head in (row, schema, sql)):
+            tracemalloc.start()
+            try:
+                with pytest.raises(DecodeError):
+                    list(Decoder(AVRO).decode(Message(None, data)))
+                assert tracemalloc.get_traced_memory()[1] < 200_000, data[:20]
+            finally:
+                tracemalloc.stop()
+
+
+def test_without_fastavro_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    for missing in (
+        lambda: list(encode([Watermark(5)], encoding_format=EncodingFormat.AVRO)),
+        lambda: list(Decoder(AVRO).decode(avro(WORKED[0][2]))),
+    ):
+        with pytest.raises(MissingExtra) as refused:
+            missing()
+        assert refused.value.args == ("fastavro", "avro")
+
+    assert list(inspect(avro(WORKED[0][2]), AVRO))
+    assert list(encode([Watermark(5)]))
 
 
 def test_avro_blocks_with_a_byte_size_are_read() -> None:
@@ -864,28 +923,27 @@ def test_avro_integers_are_read_in_every_form_that_was_ever_documented() -> None
     decoder.schemas.add(ODD)
     head = {"version": 1, "type": "INSERT", "database": "test", "table": "odd", "tableID": 7}
     head |= {"commitTs": 1, "buildTs": 1, "schemaVersion": ODD.version}
-    branch = Branch
     for raw, want in (
-        ({"id": branch("long", 5)}, 5),
-        ({"id": branch("UnsignedBigint", {"value": -1})}, 2**64 - 1),
-        ({"id": branch("string", "18446744073709551615")}, 2**64 - 1),
-        ({"bits": branch("long", 65)}, 65),
-        ({"bits": branch("long", -1)}, 2**64 - 1),
-        ({"bits": branch("string", "65")}, 65),
+        ({"id": ("Long", {"value": 5})}, 5),
+        ({"id": ("UnsignedBigint", {"value": -1})}, 2**64 - 1),
+        ({"id": ("String", {"value": "18446744073709551615"})}, 2**64 - 1),
+        ({"bits": ("Long", {"value": 65})}, 65),
+        ({"bits": ("Long", {"value": -1})}, 2**64 - 1),
+        ({"bits": ("String", {"value": "65"})}, 65),
     ):
         (got,) = decoder.decode(Message(None, avro_format.dump(head | {"data": raw})))
         assert isinstance(got, RowChange)
         assert got.after == dict.fromkeys(raw, want)
-    for raw in (
-        {"id": branch("long", -1)},
-        {"id": branch("double", 1.0)},
-        {"t": branch("bytes", b"x")},
-        {"blob": branch("string", "x")},
-        {"e": branch("string", "a")},
-        {"ts": branch("Timestamp", {"location": b"\xff", "value": ""})},
+    for wrong in (
+        {"id": ("Long", {"value": -1})},
+        {"id": ("Double", {"value": 1.0})},
+        {"t": ("Bytes", {"value": b"x"})},
+        {"blob": ("String", {"value": "x"})},
+        {"e": ("String", {"value": "a"})},
+        {"ts": ("Timestamp", {"location": b"\xff", "value": ""})},
     ):
         with pytest.raises(DecodeError, match=r"column \w+ \("):
-            list(decoder.decode(Message(None, avro_format.dump(head | {"data": raw}))))
+            list(decoder.decode(Message(None, avro_format.dump(head | {"data": wrong}))))
 
 
 def test_a_timestamp_as_bare_text_is_read_as_the_document_has_it() -> None:
@@ -959,6 +1017,32 @@ def test_a_table_that_other_protocols_tell_little_of_can_be_announced() -> None:
         ]
 
 
+def test_a_column_name_that_is_not_utf8_is_refused() -> None:
+    decoder = Decoder(AVRO)
+    decoder.schemas.add(CREATED.table_schema)
+    odd = bytes.fromhex(WORKED[1][2]).replace(b"\x02a\x02", b"\x02\xff\x02")
+
+    with pytest.raises(DecodeError, match=r"test\.t has no such column"):
+        list(decoder.decode(Message(None, odd)))
+
+
+def test_numbers_avro_has_no_room_for_are_refused_by_name() -> None:
+    table = TableSchema(
+        TableName("a", "b"), (Column.of("i", "int"), Column.of("f", "float"), Column.of("d", "double")), version=1
+    )
+    for row in (
+        {"i": 2**63},
+        {"i": -(2**63) - 1},
+        {"i": 1.5},
+        {"i": "1"},
+        {"f": 1e39},
+        {"f": "1"},
+        {"d": float("inf")},
+    ):
+        with pytest.raises(EncodeError, match=r"column \w \(\w+\) cannot hold"):
+            list(Encoder(AVRO).encode([RowChange(table, 5, after=row)]))
+
+
 @pytest.mark.parametrize("options", [JSON, AVRO])
 def test_what_cannot_be_written_is_refused_by_name(options: Options) -> None:
     table = replace(ODD, version=None)
@@ -997,6 +1081,21 @@ def test_inspection_covers_every_byte(name: str) -> None:
             assert b"".join(field.data for field in fields) == data, vector.id
             ends = [field.offset + len(field.data) for field in fields]
             assert [field.offset for field in fields] == [0, *ends][: len(fields)], vector.id
+
+
+def test_inspection_goes_as_far_as_a_lie() -> None:
+    for value, reason in (
+        ("18", "12 is none of 12 choices"),
+        ("15", "-11 is none of 12 choices"),
+        ("16 80", "1 bytes were expected, 0 are left"),
+        ("16 04 04 02 0e 01 61 61", "-1 bytes were expected, 2 are left"),
+        ("16 02 02 02 00 00 00 00 00 fe ff ff ff ff ff ff ff ff 01", "1 bytes were expected, 0 are left"),
+        ("16 00 00 ff ff ff ff ff ff ff ff ff ff 01", "an integer of more than 64 bits"),
+        ("16 00 00 02 00 00 00", "1 bytes after the end of the message"),
+    ):
+        fields = list(inspect(avro(value), AVRO))
+        assert b"".join(field.data for field in fields) == bytes.fromhex(value)
+        assert (fields[-1].name, fields[-1].meaning) == ("?", f"not Avro: {reason}")
 
 
 def test_inspection_explains() -> None:

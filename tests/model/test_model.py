@@ -176,7 +176,7 @@ def test_a_key_column_is_a_column(table: tuple[TableSchema, object]) -> None:
 
 def test_the_documents_ddl_codes_are_all_there() -> None:
     assert [DdlType(code).value for code in range(1, 37)] == list(range(1, 37))
-    assert DdlType.MULTI_SCHEMA_CHANGE == 61
+    assert DdlType.MULTI_SCHEMA_CHANGE.value == 61
     assert KIND_OF_TYPE[DdlType.ADD_PRIMARY_KEY] is DdlKind.CINDEX
     assert KIND_OF_TYPE.get(DdlType.EXCHANGE_TABLE_PARTITION) is None
 
@@ -211,7 +211,7 @@ def test_dates_and_times_say_what_python_can_say() -> None:
 def test_a_zone_and_a_name_are_remarks_not_values() -> None:
     assert Timestamp("2024-01-01 00:00:00", "UTC") == Timestamp("2024-01-01 00:00:00")
     assert EnumValue(1, "a") == EnumValue(1)
-    assert SetValue(1) != EnumValue(1)
+    assert len({SetValue(1), EnumValue(1)}) == 2
     assert DateTime("x") != Timestamp("x")
 
 
