@@ -208,7 +208,7 @@ def _tso(ts: int | None, described: str) -> int:
 
 
 _EXTENSION: Mapping[str, Callable[[RowChange, _Registered, Checksum], Any]] = {
-    BEFORE: lambda event, schema, _: None if event.before is None else record(_columns(schema, event.before)),
+    BEFORE: lambda event, schema, _: _before(event, schema),
     OP: lambda event, *_: _OPS[event.op],
     COMMIT_TS: lambda event, *_: signed(_commit_ts(event)),
     PHYSICAL_TIME: lambda event, *_: physical_ms(_commit_ts(event)),
@@ -224,6 +224,14 @@ def _ddl(event: Ddl) -> bytes:
     return b'%c{"query":%s,"type":%d,"schema":%s,"table":%s,"commitTs":%d}' % (
         Kind.DDL, query, event.type or 0, schema, table, commit_ts,
     )  # fmt: skip
+
+
+def _before(event: RowChange, schema: _Registered) -> Any:
+    """The old row, if it is known whole: a record cannot leave columns out."""
+    row = event.before
+    if not row or (event.after is not None and not event.after.keys() <= row.keys()):
+        return None
+    return record(_columns(schema, row))
 
 
 def _columns(schema: _Registered, row: Row) -> Iterator[Any]:

@@ -64,10 +64,10 @@ def message_schema() -> list[Any]:
 
 def read(data: bytes, part: str) -> tuple[str, Wire]:
     """The record that fills a message, and its name. Text is bytes, a map is a list of entries."""
-    fastavro, stream = _fastavro(), BytesIO(data)
+    fastavro, schema, stream = _fastavro(), _wire_schema(), BytesIO(data)
     try:
         envelope = fastavro.schemaless_reader(
-            stream, _wire_schema(), None, return_record_name=True, return_record_name_override=True
+            stream, schema, None, return_record_name=True, return_record_name_override=True
         )
     except _FAULTS as error:
         reason = _REASONS.get(type(error)) or str(error)
