@@ -10,6 +10,7 @@ import msgspec
 from tidewire.arrow.convert import Policy, Reader, text_reader
 from tidewire.arrow.decode import Groups
 from tidewire.arrow.plan import OpCode, Plan
+from tidewire.codec.base import Decoder
 from tidewire.codec.compression import decompress
 from tidewire.codec.options import Compression, Options
 from tidewire.model import Column, TableName, TableSchema
@@ -50,7 +51,7 @@ _NO_EXTENSION: Final = _Extension()
 class Scanner:
     """Takes rows out of Canal-JSON messages of one row each."""
 
-    def __init__(self, options: Options, policy: Policy) -> None:
+    def __init__(self, options: Options, policy: Policy, _: Decoder) -> None:
         self._compression = options.large_message_handle_compression
         self._policy = policy
         self._parse = msgspec.json.Decoder(_Message).decode

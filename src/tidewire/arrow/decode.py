@@ -7,7 +7,7 @@ says what is wrong with a bad message. So there is one set of rules, and a scann
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidewire.arrow.convert import Policy, value_reader
 from tidewire.arrow.plan import OpCode, Plan, Rows
 from tidewire.codec import Options, Resources, protocol
+from tidewire.codec.base import Decoder
 from tidewire.errors import DecodeError, SchemaUnknown
 from tidewire.model import Event, Message, Op, RowChange, TableSchema
 
@@ -62,8 +63,12 @@ class Groups:
 class Scanner(Protocol):
     """Takes rows out of messages of one protocol."""
 
-    def scan(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], groups: Groups) -> list[int]:
-        """Put rows into groups; the places of the messages that were left alone."""
+    def scan(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], groups: Groups) -> Iterable[int]:
+        """Put rows into groups; the places of the messages that were left alone.
+
+        The codec reads each place as it is given out. A scanner that needs what the codec learns from a message for
+        the messages after it is a generator.
+        """
         ...
 
 
@@ -71,10 +76,10 @@ SCANNERS: Mapping[str, str] = {"canal-json": "tidewire.arrow.canal_json"}
 """The module of each protocol's scanner, loaded when first asked for."""
 
 
-def scanner_for(protocol_name: str, options: Options, policy: Policy) -> Scanner | None:
-    """The scanner of a protocol, if it has one."""
+def scanner_for(protocol_name: str, options: Options, policy: Policy, decoder: Decoder) -> Scanner | None:
+    """The scanner of a protocol, if it has one; ``decoder`` reads what it leaves, and knows what came before."""
     module = SCANNERS.get(protocol_name)
-    return None if module is None else cast("Scanner", import_module(module).Scanner(options, policy))
+    return None if module is None else cast("Scanner", import_module(module).Scanner(options, policy, decoder))
 
 
 def decode_batch(
@@ -107,14 +112,16 @@ class BatchDecoder:
         self.policy = Policy(options.time_zone) if policy is None else policy
         self._decoder = protocol(protocol_name).Decoder(options, resources)
         self._before = before
-        self._scanner = scanner_for(protocol_name, options, self.policy) if fast else None
+        self._scanner = scanner_for(protocol_name, options, self.policy, self._decoder) if fast else None
         self._plans: dict[TableSchema, Plan] = {}
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:
         """The rows, controls and rejects of a batch with the columns ``key`` and ``value``."""
         keys, values = messages.column("key").to_pylist(), messages.column("value").to_pylist()
         groups, decoded = Groups(), Decoded()
-        left = range(len(values)) if self._scanner is None else self._scanner.scan(keys, values, groups)
+        left: Iterable[int] = range(len(values))
+        if self._scanner is not None:
+            left = self._scanner.scan(keys, values, groups)
         for pos in left:
             self._read(pos, keys[pos], values[pos], groups, decoded)
         self._build(keys, values, groups, decoded)

@@ -14,7 +14,7 @@ A batch has one row per change::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -25,7 +25,8 @@ from tidewire.arrow.convert import Misfits, Reader, fitting
 from tidewire.arrow.types import arrow_type
 from tidewire.model import Column, TableSchema
 
-Image = Mapping[str, Any]
+Image = Any
+"""One row's wire values: a mapping by column name, or what the plan's :meth:`Plan.wire_values` takes apart."""
 
 
 class OpCode(IntEnum):
@@ -96,15 +97,19 @@ class Plan:
             return pa.array([None if image is None else {} for image in images], self.struct)
         whole = None not in images
         arrays = []
-        for plan in self.columns:
-            name = plan.column.name
-            values = [None if image is None else image.get(name) for image in images]
+        for plan, values in zip(self.columns, self.wire_values(images), strict=True):
             array, bad = fitting(values, plan.read, plan.type)
             for row, reason in bad.items():
-                misfits.setdefault(row, f"column {name} ({plan.column.mysql_type}): {reason}")
+                misfits.setdefault(row, f"column {plan.column.name} ({plan.column.mysql_type}): {reason}")
             arrays.append(array)
         mask = None if whole else pa.array([image is None for image in images])
         return pa.StructArray.from_arrays(arrays, fields=list(self.struct), mask=mask)
+
+    def wire_values(self, images: Sequence[Image | None]) -> Iterable[Sequence[Any]]:
+        """The values of each column, for its reader; a scanner with images of its own takes them apart here."""
+        for plan in self.columns:
+            name = plan.column.name
+            yield [None if image is None else image.get(name) for image in images]
 
     def _absent(self, images: Sequence[Image | None]) -> pa.Array:
         width = len(self.columns)

@@ -25,6 +25,11 @@ def _columns(attribute: str) -> Fact:
     return fact
 
 
+def _scales(event: RowChange) -> dict[str, int] | None:
+    """The digits behind the point; none is what a type without a word about it has."""
+    return {column.name: column.decimal for column in _sent(event) if column.decimal} or None
+
+
 def _charsets(event: RowChange) -> dict[str, str] | None:
     """The charsets of text; that something is binary its type tells."""
     told = {column.name: column.charset for column in _sent(event) if column.type in TEXTUAL}
@@ -87,7 +92,7 @@ ROW_FACTS: Final[Mapping[str, Fact]] = {
     "column ids": _columns("id"),
     "nullability": _columns("nullable"),
     "lengths": _columns("length"),
-    "scales": _columns("decimal"),
+    "scales": _scales,
     "charsets": _charsets,
     "collations": _columns("collation"),
     "enum elements": _columns("elements"),
