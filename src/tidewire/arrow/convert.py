@@ -82,6 +82,7 @@ def reader(column: Column, read: Reader, policy: Policy) -> Reader:
         try:
             return read(values)
         except _MISFIT:
+            values = values.to_pylist() if isinstance(values, pa.Array) else values
             kept = [None if value is not None and _impossible(value) else value for value in values]
             lost = sum(new is None and old is not None for new, old in zip(kept, values, strict=True))
             if not lost:
@@ -140,7 +141,7 @@ def _float_texts(column: Column, _: Policy) -> Reader:
     type_ = arrow_type(column)
 
     def read(values: Sequence[Any]) -> pa.Array:
-        return _finite(pc.cast(pa.array(values, pa.string()), type_))
+        return finite(pc.cast(pa.array(values, pa.string()), type_))
 
     return read
 
@@ -149,12 +150,12 @@ def _float_values(column: Column, _: Policy) -> Reader:
     type_ = arrow_type(column)
 
     def read(values: Sequence[Any]) -> pa.Array:
-        return _finite(pa.array(values, pa.float64()).cast(type_))
+        return finite(pa.array(values, pa.float64()).cast(type_))
 
     return read
 
 
-def _finite(numbers: pa.Array) -> pa.Array:
+def finite(numbers: pa.Array) -> pa.Array:
     """The numbers, if MySQL can hold them; Arrow makes infinity of a FLOAT that is too large."""
     if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
         raise ValueError("not a finite number")

@@ -72,7 +72,11 @@ class Scanner(Protocol):
         ...
 
 
-SCANNERS: Mapping[str, str] = {"canal-json": "tidewire.arrow.canal_json"}
+SCANNERS: Mapping[str, str] = {
+    "avro": "tidewire.arrow.avro",
+    "canal-json": "tidewire.arrow.canal_json",
+    "craft": "tidewire.arrow.craft",
+}
 """The module of each protocol's scanner, loaded when first asked for."""
 
 

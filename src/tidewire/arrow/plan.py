@@ -89,20 +89,22 @@ class Plan:
             self._struct(rows.after, misfits),
         ]
         if before:
-            arrays += [self._struct(rows.before, misfits), self._absent(rows.before)]
+            arrays += [self._struct(rows.before, misfits), pa.array(self.absent(rows.before), _ABSENT.type)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema(before=before)), misfits
 
     def _struct(self, images: Sequence[Image | None], misfits: Misfits) -> pa.Array:
         if not self.columns:
             return pa.array([None if image is None else {} for image in images], self.struct)
-        whole = None not in images
+        missing = images.count(None)
+        if missing == len(images):
+            return pa.nulls(missing, self.struct)
         arrays = []
         for plan, values in zip(self.columns, self.wire_values(images), strict=True):
             array, bad = fitting(values, plan.read, plan.type)
             for row, reason in bad.items():
                 misfits.setdefault(row, f"column {plan.column.name} ({plan.column.mysql_type}): {reason}")
             arrays.append(array)
-        mask = None if whole else pa.array([image is None for image in images])
+        mask = pa.array([image is None for image in images]) if missing else None
         return pa.StructArray.from_arrays(arrays, fields=list(self.struct), mask=mask)
 
     def wire_values(self, images: Sequence[Image | None]) -> Iterable[Sequence[Any]]:
@@ -111,20 +113,18 @@ class Plan:
             name = plan.column.name
             yield [None if image is None else image.get(name) for image in images]
 
-    def _absent(self, images: Sequence[Image | None]) -> pa.Array:
+    def absent(self, images: Sequence[Image | None]) -> Sequence[Sequence[int] | None]:
+        """The numbers of the columns that each image leaves out, ``None`` for none."""
         width = len(self.columns)
         if all(image is None or len(image) == width for image in images):
-            return pa.nulls(len(images), _ABSENT.type)
+            return [None] * len(images)
         names = [plan.column.name for plan in self.columns]
-        return pa.array(
-            [
-                None
-                if image is None or len(image) == width
-                else [number for number, name in enumerate(names) if name not in image]
-                for image in images
-            ],
-            _ABSENT.type,
-        )
+        return [
+            None
+            if image is None or len(image) == width
+            else [number for number, name in enumerate(names) if name not in image]
+            for image in images
+        ]
 
 
 _HEAD = (

@@ -38,18 +38,17 @@ def unsigned(raw: pa.BinaryArray) -> pa.UInt64Array:
     """The unsigned integers of a column; ``ValueError`` if any value is not exactly one varint of 64 bits."""
     filled = raw.fill_null(b"\0") if raw.null_count else raw
     lengths = pc.binary_length(filled)
-    bounds = pc.min_max(lengths)
-    shortest, longest = bounds["min"].as_py() or 1, bounds["max"].as_py() or 1
-    if bounds["min"].as_py() == 0 or longest > _LONGEST:
-        raise ValueError(f"{longest if longest > _LONGEST else 0} bytes are no integer")
-    padding = bytes(2 * _WORD - shortest)
-    padded = pc.binary_join_element_wise(filled, padding, b"")
+    shortest, longest = pc.min_max(lengths).as_py().values() if len(filled) else (1, 1)
+    if shortest < 1 or longest > _LONGEST:
+        raise ValueError(f"an integer of {longest if shortest else 0} bytes")
+    words = 2 if longest > _WORD else 1
+    padded = pc.binary_join_element_wise(filled, bytes(words * _WORD - shortest), b"")
     first = _words(padded, 0)
     _check(pc.bit_wise_and(first, _word(_TOP_BITS)), _FIRST_TOPS, lengths)
     for kept, moved, bits in _KEPT_AND_MOVED:
         low, high = pc.bit_wise_and(first, kept), pc.bit_wise_and(first, moved)
         first = pc.bit_wise_or(low, pc.shift_right(high, bits))
-    if longest > _WORD:
+    if words > 1:
         second = _words(padded, _WORD)
         _check(pc.bit_wise_and(second, _word(_TOP_BITS)), _SECOND_TOPS, lengths)
         eighth, ninth = pc.bit_wise_and(second, _word(0x7F)), pc.shift_right(second, _word(8))

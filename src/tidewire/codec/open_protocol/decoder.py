@@ -7,13 +7,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from tidewire.codec.base import Resources
 from tidewire.codec.columns import described_column
-from tidewire.codec.jsontext import Pairs, Reader, read_json, shown, text
+from tidewire.codec.jsontext import Pairs, Reader, once, read_json, shown, text
 from tidewire.codec.large import Packing
-from tidewire.codec.open_protocol.nameless import COLUMN_MEMBERS, members, nameless, owners
 from tidewire.codec.open_protocol.wire import PROTOCOL, Frame, MessageType, go_unquote, pairs
 from tidewire.codec.options import Options
 from tidewire.errors import DecodeError
@@ -92,10 +91,9 @@ class Decoder:
         return self._row(reader, value, within=_KEPT)
 
     def _row(self, key: Reader, value: Frame, *, within: str = "") -> RowChange:
-        reader = self._value(value, members, within)
+        reader = self._value(value, _members, within)
         columns: dict[str, Column] = {}
-        after, deleted = (_image(reader, member, columns) for member in ("u", "d"))
-        before = _image(reader, "p", columns, after or {})
+        after, before, deleted = (_image(reader, member, columns) for member in ("u", "p", "d"))
         if (after is None) == (deleted is None):
             raise reader.refuse("neither u nor d is there" if after is None else "both u and d are there")
         if deleted is not None and before is not None:
@@ -140,26 +138,38 @@ def _signed(key: Reader, name: str) -> int | None:
     return number
 
 
-def _image(value: Reader, member: str, columns: dict[str, Column], after: Row | None = None) -> Row | None:
-    """A row image; its columns join ``columns``. Nameless old values are given to the NULL columns of ``after``."""
+_COLUMN_MEMBERS: Final = frozenset({"t", "h", "f", "v"})
+
+
+def _members(pairs: Pairs) -> dict[str, Any]:
+    """A JSON object in which no column may be there twice.
+
+    A column is an object. Its scalar members may repeat in ``p``: in only-updated mode the new server writes the old
+    value of a column that becomes NULL without the column's name, ``"p":{"t":3,"f":65,"v":1}``, one after the other.
+    """
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    columns = once([(name, value) for name, value in pairs if isinstance(value, dict)])
+    once([(name, value) for name, value in pairs if name not in _COLUMN_MEMBERS])
+    return found | columns
+
+
+def _image(value: Reader, member: str, columns: dict[str, Column]) -> Row | None:
+    """A row image; its columns join ``columns``."""
     if value.members.get(member) is None:
         return None
     image = value.object(member)
     row: dict[str, Value] = {}
     for name, found in image.members.items():
-        if after is None or isinstance(found, dict) or name not in COLUMN_MEMBERS:
-            column, row[name] = _column(image.object(name), name)
-            columns.setdefault(name, column)
-    if after is not None:
-        old = [_column(Reader(found, PROTOCOL, image.part, image.path)) for found in nameless(image.members)]
-        null = [columns[name] for name, now in after.items() if now is None and name not in row]
-        for owner, (_, then) in zip(owners([column for column, _ in old], null), old, strict=True):
-            if owner is not None:
-                row[owner] = then
+        if member == "p" and name in _COLUMN_MEMBERS and not isinstance(found, dict):
+            continue  # part of an old value without its column's name: whose it was is not told
+        column, row[name] = _column(image.object(name), name)
+        columns.setdefault(name, column)
     return row
 
 
-def _column(reader: Reader, name: str = "") -> tuple[Column, Value]:
+def _column(reader: Reader, name: str) -> tuple[Column, Value]:
     if not isinstance(text(name), str):
         raise reader.refuse("the column's name is not UTF-8")
     code = reader.integer("t", bits=8)
