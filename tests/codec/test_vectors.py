@@ -106,7 +106,7 @@ def check_row(vector: Vector, want: dict[str, Any], event: dict[str, Any]) -> No
 
 def forgets_names(vector: Vector) -> bool:
     """Was it written by the new server's Open Protocol in only-updated mode?"""
-    return vector.line["file"] == ("open-protocol", "types.only-updated.ticdc")
+    return bool(vector.line["file"] == ("open-protocol", "types.only-updated.ticdc"))
 
 
 def unnamed_old_values(event: dict[str, Any]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from tidewire.arrow.convert import Policy, ZeroDates
 from tidewire.arrow.decode import BatchDecoder, Decoded, Reject, decode_batch
+from tidewire.arrow.encode import encode_batch
 from tidewire.arrow.plan import OpCode, Plan
 from tidewire.arrow.types import Engines, arrow_type, engines
 
@@ -16,5 +17,6 @@ __all__ = [
     "ZeroDates",
     "arrow_type",
     "decode_batch",
+    "encode_batch",
     "engines",
 ]

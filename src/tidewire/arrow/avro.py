@@ -1,28 +1,28 @@
-"""Avro rows straight into columns: generated code reads the records, Arrow whole columns of them."""
+"""Avro rows straight into columns: generated code takes the records apart, Arrow reads whole columns of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from tidewire.arrow.avro_code import MISREADS, Field, RecordReader, compile_reader, tuple_of
+from tidewire.arrow.avro_code import MISREADS, Field, compile_reader, tuple_of
 from tidewire.arrow.avro_values import wire_reader
 from tidewire.arrow.convert import Policy, Reader
 from tidewire.arrow.decode import Groups
 from tidewire.arrow.plan import Image, OpCode, Plan, Rows
 from tidewire.codec.avro.decoder import Decoder, _table
-from tidewire.codec.avro.layout import Layout, read_layout
+from tidewire.codec.avro.layout import Layout, Slot, read_layout
 from tidewire.codec.avro.names import CHECKSUM, COMMIT_TS, OP
-from tidewire.codec.avro.wire import CONTROL, HEADER, Kind
+from tidewire.codec.avro.wire import CONTROL, HEADER, PROTOCOL, Kind
 from tidewire.codec.jsontext import read_json
 from tidewire.codec.options import IntegrityCheck, Options
 from tidewire.errors import DecodeError, RegistryError
 from tidewire.model import Column, TableSchema
 
-_CACHED: Final = 1000  # pairs of schemas
+_CACHED: Final = 1000  # pairs of schemas, as many as the codec keeps
+_LATEST: Final = (1 << 63) - 1
 _OPS: Final = {b"c": OpCode.INSERT, b"u": OpCode.UPDATE, b"d": OpCode.DELETE, None: None}
-_MAX_TS: Final = (1 << 63) - 1
 
 
 class Scanner:
@@ -32,33 +32,33 @@ class Scanner:
         self._policy = policy
         self._registry = decoder.resources.registry
         self._verifies = options.integrity_check_level is IntegrityCheck.CORRECTNESS
-        # By text and not by id, as the codec has it: an id may come again and mean another schema.
+        # By text and not by id, as in the codec: an id may come again and mean another schema.
         self._shape = lru_cache(_CACHED)(self._new_shape)
 
     def scan(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], groups: Groups) -> list[int]:
         """Put rows into groups; the places of the messages that were left alone."""
         left = []
-        shapes: dict[tuple[bytes | None, bytes | None], tuple[_Shape, Rows] | None] = {}
+        shapes: dict[tuple[bytes | None, bytes | None], _Shape | None] = {}
         for pos, (key, value) in enumerate(zip(keys, values, strict=True)):
-            # Of a delete only the key tells the shape; a marker in its value is as good as no value.
-            record = value if value and (key is None or value[0] != Kind.DELETE) else None
-            heads = None if key is None else key[: HEADER.size], None if record is None else record[: HEADER.size]
+            heads = (
+                None if key is None else key[: HEADER.size],
+                None if not value or (key is not None and value[0] == Kind.DELETE) else value[: HEADER.size],
+            )
             try:
-                found = shapes[heads]
+                shape = shapes[heads]
             except KeyError:
-                shape = self._find(*heads)
-                found = shapes[heads] = None if shape is None else (shape, groups.of(shape.plan))
+                shape = shapes[heads] = self._find(*heads)
             try:
-                if found is None or not found[0].take(pos, key, value, found[1]):
+                if shape is None or not shape.take(pos, key, value, groups.of(shape.plan)):
                     left.append(pos)
             except MISREADS:
                 left.append(pos)
-        for rows in {id(found[1]): found[1] for found in shapes.values() if found is not None}.values():
-            _complete(rows)
+        for plan in {shape.plan for shape in shapes.values() if shape is not None}:
+            _complete(groups.of(plan))
         return left
 
     def _find(self, key: bytes | None, value: bytes | None) -> _Shape | None:
-        """The shape of messages that start so; ``None`` where the codec should have a look."""
+        """The shape of messages whose parts begin so; ``None`` where only the codec knows what to do."""
         try:
             return self._shape(self._schema(key), self._schema(value))
         except (DecodeError, RegistryError):
@@ -68,7 +68,7 @@ class Scanner:
         if head is None:
             return None
         if self._registry is None or len(head) < HEADER.size or head[0] != Kind.RECORD:
-            raise DecodeError("avro", "no record")
+            raise DecodeError(PROTOCOL, "not a record of a known schema")
         return self._registry.schema(HEADER.unpack(head)[1])
 
     def _new_shape(self, key: str | None, value: str | None) -> _Shape | None:
@@ -76,9 +76,13 @@ class Scanner:
         if value is None:
             return None if keyed is None else _Deleted(keyed, self._policy)
         record = _Registered.of(value)
-        if self._verifies and record.name_of(CHECKSUM) != "None":
+        if self._verifies and record.about(CHECKSUM) is not None:
             return None
-        return _Changed.of(record, keyed, self._policy)
+        same = record.places(() if keyed is None else keyed.columns)
+        before = record.before
+        if same is None or (before is not None and record.places(before.columns) != record.row):
+            return None
+        return _Changed(record, keyed, same, self._policy)
 
 
 def _complete(rows: Rows) -> None:
@@ -90,34 +94,53 @@ def _complete(rows: Rows) -> None:
 
 
 class _Registered(NamedTuple):
-    """A registered schema: what it means, and what its records' bytes are."""
+    """A registered schema: what its fields mean, and what their bytes are."""
 
     layout: Layout
-    fields: tuple[Field, ...]
+    fields: Sequence[Field]
 
     @classmethod
     def of(cls, schema: str) -> _Registered:
         """The schema with this text; ``DecodeError`` where the codec knows no such schema."""
         layout = read_layout(schema, 0)
-        return cls(layout, _fields(read_json(schema.encode("utf-8", "surrogatepass"), "avro", "schema")))
-
-    def name_of(self, name: str) -> str:
-        """What the code calls the value of a field about the change."""
-        places = [n for n, slot in enumerate(self.layout.slots) if slot.name == name and slot.column is None]
-        return f"v{places[0]}" if places else "None"
+        return cls(layout, _fields(read_json(schema.encode("utf-8", "surrogatepass"), PROTOCOL)))
 
     @property
-    def row(self) -> str:
-        """The columns' values in code."""
-        return tuple_of([f"v{n}" for n, slot in enumerate(self.layout.slots) if slot.column is not None])
+    def columns(self) -> list[tuple[Any, ...] | None]:
+        """What matters of each column to those who read its values; ``None`` for other fields."""
+        return [
+            None if slot.column is None else _essence(slot.column, field)
+            for slot, field in zip(self.layout.slots, self.fields, strict=True)
+        ]
 
     @property
-    def before(self) -> tuple[str, tuple[tuple[Column, str], ...] | None]:
-        """The row before in code, and its columns."""
-        for number, slot in enumerate(self.layout.slots):
+    def row(self) -> list[int]:
+        """The places of the columns."""
+        return [place for place, slot in enumerate(self.layout.slots) if slot.column is not None]
+
+    @property
+    def before(self) -> _Registered | None:
+        """The record of the row before."""
+        for slot, field in zip(self.layout.slots, self.fields, strict=True):
             if slot.record is not None:
-                return f"v{number}", _typed(slot.record, self.fields[number].fields)
-        return "None", None
+                return _Registered(slot.record, field.fields)
+        return None
+
+    def about(self, name: str) -> Slot | None:
+        """A field about the change."""
+        return next((slot for slot in self.layout.slots if slot.name == name and slot.column is None), None)
+
+    def places(self, columns: Iterable[tuple[Any, ...] | None]) -> list[int] | None:
+        """Where columns like these are; ``None`` unless all are there."""
+        known = self.columns
+        wanted = list(columns)
+        return [known.index(column) for column in wanted] if None not in wanted and set(wanted) <= set(known) else None
+
+
+def _essence(column: Column, field: Field) -> tuple[Any, ...]:
+    """All but the default and whether it can be NULL: neither changes how a value is read."""
+    type_ = (column.type, column.unsigned, column.length, column.decimal, column.elements)
+    return (column.name, type_, field.type)
 
 
 def _fields(record: Any) -> tuple[Field, ...]:
@@ -133,28 +156,22 @@ def _field(type_: Any) -> Field:
     return Field(word, null_at, _fields(type_) if word == "record" else ())
 
 
-def _typed(layout: Layout, fields: Sequence[Field]) -> tuple[tuple[Column, str], ...]:
-    """The columns and how they are on the wire."""
-    slots = zip(layout.slots, fields, strict=True)
-    return tuple((slot.column, field.type) for slot, field in slots if slot.column is not None)
-
-
 class _RecordPlan(Plan):
-    """A plan whose images are tuples of the columns' raw values; an empty one stands for a row of no columns."""
+    """A plan whose images are tuples of raw values in the columns' order, or empty where no column is known."""
 
-    def __init__(self, table: TableSchema, registered: _Registered, policy: Policy) -> None:
-        slots = {slot.name: (slot, field) for slot, field in zip(registered.layout.slots, registered.fields)}
+    def __init__(self, table: TableSchema, record: _Registered, policy: Policy) -> None:
+        slots = {slot.name: (slot, field.type) for slot, field in zip(record.layout.slots, record.fields, strict=True)}
 
-        def read(column: Column) -> Reader:
-            slot, field = slots[column.name]
-            return wire_reader(column, field.type, slot.interpret, policy)
+        def reader_of(column: Column) -> Reader:
+            slot, avro = slots[column.name]
+            return wire_reader(column, avro, slot.interpret, policy)
 
-        super().__init__(table, read)
+        super().__init__(table, reader_of)
         self._nothing = (None,) * len(self.columns)
 
     def wire_values(self, images: Sequence[Image | None]) -> Iterable[Sequence[Any]]:
         """The values of each column."""
-        return zip(*[image or self._nothing for image in images], strict=True) if images else [()] * len(self.columns)
+        return zip(*[image or self._nothing for image in images], strict=True)
 
 
 class _Deleted:
@@ -162,13 +179,13 @@ class _Deleted:
 
     def __init__(self, key: _Registered, policy: Policy) -> None:
         self.plan = _RecordPlan(_table(key.layout, key.layout), key, policy)
-        self._read = compile_reader(key.fields, key.row)
+        self._read = compile_reader(key.fields, _values(key.row))
 
-    def take(self, pos: int, key: bytes, value: bytes | None, rows: Rows) -> bool:
-        """Add a message's row; ``False`` where it is left alone."""
-        before = self._read(key, HEADER.size)
+    def take(self, pos: int, key: bytes | None, value: bytes | None, rows: Rows) -> bool:
+        """Add a message's row; ``False`` where the message is left alone."""
+        before = self._read(key or b"", HEADER.size)
         commit_ts = CONTROL.unpack(value)[1] if value else None
-        if commit_ts is not None and commit_ts > _MAX_TS:
+        if commit_ts is not None and commit_ts > _LATEST:
             return False
         rows.positions.append(pos)
         rows.ops.append(OpCode.DELETE)
@@ -179,40 +196,36 @@ class _Deleted:
 
 
 class _Changed:
-    """Messages with a record, and with a key or without."""
+    """Messages with a record, and with a key or without one.
 
-    def __init__(self, plan: Plan, read: RecordReader, read_key: RecordReader | None, checksum: Any) -> None:
-        self.plan = plan
-        self._read, self._read_key, self._checksum = read, read_key, checksum
+    A key has to say the same as the record, so that whoever reads the row's values has also read the key's. ``same``
+    are the places of the key's columns in the record.
+    """
 
-    @classmethod
-    def of(cls, record: _Registered, key: _Registered | None, policy: Policy) -> _Changed | None:
-        """The shape of messages with these schemas; ``None`` if the row before is not like the row after."""
-        before, columns = record.before
-        if columns is not None and not _alike(columns, _typed(record.layout, record.fields)):
-            return None
-        names = [record.name_of(name) for name in (OP, COMMIT_TS, CHECKSUM)]
-        checksums = [slot.interpret for slot in record.layout.slots if slot.name == CHECKSUM and slot.column is None]
-        return cls(
-            _RecordPlan(_table(record.layout, None if key is None else key.layout), record, policy),
-            compile_reader(record.fields, tuple_of([record.row, before, *names])),
-            None if key is None else compile_reader(key.fields, "None"),
-            checksums[0] if checksums else None,
-        )
+    def __init__(self, record: _Registered, key: _Registered | None, same: Sequence[int], policy: Policy) -> None:
+        self.plan = _RecordPlan(_table(record.layout, None if key is None else key.layout), record, policy)
+        slots = record.layout.slots
+        before = [f"v{place}" for place, slot in enumerate(slots) if slot.record is not None]
+        about = [record.about(name) for name in (OP, COMMIT_TS, CHECKSUM)]
+        parts = ["None" if slot is None else f"v{slots.index(slot)}" for slot in about]
+        result = tuple_of([_values(same), _values(record.row), *(before or ["None"]), *parts])
+        self._read = compile_reader(record.fields, result)
+        self._read_key = None if key is None else compile_reader(key.fields, _values(key.row))
+        self._checksum: Callable[[Any], Any] | None = None if about[2] is None else about[2].interpret
 
-    def take(self, pos: int, key: bytes | None, value: bytes, rows: Rows) -> bool:
-        """Add a message's row; ``False`` where it is left alone."""
-        row, before, word, commit_ts, checksum = self._read(value, HEADER.size)
-        if self._read_key is not None:
-            self._read_key(key or b"", HEADER.size)  # only to know that it is whole
+    def take(self, pos: int, key: bytes | None, value: bytes | None, rows: Rows) -> bool:
+        """Add a message's row; ``False`` where the message is left alone."""
+        same, row, before, word, commit_ts, checksum = self._read(value or b"", HEADER.size)
+        if self._read_key is not None and self._read_key(key or b"", HEADER.size) != same:
+            return False
         if self._checksum is not None:
             self._checksum(checksum)
         op = _OPS[word]
-        if commit_ts is not None and commit_ts < 0:
-            return False
         if op is None:
             op = OpCode.INSERT if before is None else OpCode.UPDATE
         elif op is OpCode.INSERT and before is not None:
+            return False
+        if commit_ts is not None and commit_ts < 0:
             return False
         rows.positions.append(pos)
         rows.ops.append(op)
@@ -226,13 +239,8 @@ class _Changed:
         return True
 
 
-_Shape = _Deleted | _Changed
+_Shape: TypeAlias = _Deleted | _Changed
 
 
-def _alike(columns: Sequence[tuple[Column, str]], others: Sequence[tuple[Column, str]]) -> bool:
-    """Can the same readers read both? What a column is by default, or whether it can be NULL, does not matter."""
-    return [_essence(*column) for column in columns] == [_essence(*column) for column in others]
-
-
-def _essence(column: Column, avro: str) -> tuple[Any, ...]:
-    return (column.name, column.type, column.unsigned, column.length, column.decimal, column.elements, avro)
+def _values(places: Sequence[int]) -> str:
+    return tuple_of([f"v{place}" for place in places])

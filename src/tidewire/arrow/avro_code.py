@@ -18,6 +18,9 @@ RecordReader = Callable[[bytes, int], Any]
 MISREADS: Final = (ValueError, LookupError, TypeError, struct.error)
 """What a reader raises where it is not sure."""
 
+_LONGEST: Final = 63
+"""The most bits of a length; no message is so long, and the codec knows what to say."""
+
 
 class Field(NamedTuple):
     """One field: its Avro type, the place of ``null`` in its union if it is one, and the fields of a record."""
@@ -107,17 +110,15 @@ at = end"""
 
 
 def _varint(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """A number of several bytes after its first one, and the place after it."""
-    number, have = first & 127, 7
-    for at in range(at, at + 9):
-        byte = data[at]
-        number |= (byte & 127) << have
-        if byte < 128:
-            break
-        have += 7
-    else:
-        raise ValueError("beyond the width")
-    return number, at + 1
+    """A length of several bytes after its first one, and the place after it."""
+    number, have, last = first & 127, 7, first
+    while last > 127:
+        last = data[at]
+        number |= (last & 127) << have
+        at, have = at + 1, have + 7
+        if have > _LONGEST:
+            raise ValueError("beyond the width")
+    return number, at
 
 
 _BOOLEAN = """\

@@ -72,7 +72,8 @@ def _numbered(column: Column, interpret: Interpret, _: Policy) -> Reader:
     named = names(column)
 
     def read(values: Sequence[bytes | None]) -> pa.Array:
-        texts = {value: named(interpret(value).index) for value in set(values) if value is not None}
+        known = set(values) - {None}
+        texts = {value: named(interpret(value).index) for value in known}
         return pa.array([texts.get(value) for value in values], pa.string())
 
     return read

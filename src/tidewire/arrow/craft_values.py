@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from tidewire.arrow.convert import Policy, Reader, finite, text_reader
 from tidewire.arrow.types import arrow_type
-from tidewire.arrow.varints import signed, unsigned
+from tidewire.arrow.varints import reinterpreted, signed, unsigned
 from tidewire.model import Column, MySQLType
 from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS
 
@@ -45,8 +45,7 @@ def _doubles(column: Column, _: Policy) -> Reader:
         for length in pc.unique(pc.binary_length(filled)).to_pylist():
             if length != _DOUBLE_BYTES:
                 raise ValueError(f"{length} bytes, {_DOUBLE_BYTES} were expected")
-        start = filled.offset * _DOUBLE_BYTES
-        numbers = pa.Array.from_buffers(pa.float64(), len(filled), [None, filled.buffers()[2].slice(start)])
+        numbers = reinterpreted(filled, pa.float64())
         if values.null_count:
             numbers = pc.if_else(values.is_valid(), numbers, pa.scalar(None, pa.float64()))
         return finite(numbers.cast(type_))

@@ -76,6 +76,7 @@ SCANNERS: Mapping[str, str] = {
     "avro": "tidewire.arrow.avro",
     "canal-json": "tidewire.arrow.canal_json",
     "craft": "tidewire.arrow.craft",
+    "open-protocol": "tidewire.arrow.open_protocol",
 }
 """The module of each protocol's scanner, loaded when first asked for."""
 

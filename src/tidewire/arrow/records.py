@@ -58,21 +58,37 @@ class RecordPlan(Plan):
     def __init__(
         self, table: TableSchema, reader_of: Callable[[Column], Reader], *, gap: Any, value: str = ""
     ) -> None:
-        """``gap`` is what an absent column has. ``value`` leads from an attribute to the column's value."""
+        """``gap`` is what an absent column has; ``value`` leads from an attribute to the column's value."""
         super().__init__(table, reader_of)
         names = [f"c{number}" for number in range(len(table.columns))]
-        self._gap = gap
-        self._blank = SimpleNamespace(dict.fromkeys(names, gap)) if value else SimpleNamespace(**dict.fromkeys(names))
+        self._gap, self._gaps_have_values = gap, bool(value)
+        self._blank = SimpleNamespace(**dict.fromkeys(names, gap))
         self._attributes = [attrgetter(name) for name in names]
         self._values = [attrgetter(name + value) for name in names]
 
     def wire_values(self, images: Sequence[Image | None]) -> Iterator[Sequence[Any]]:
-        """The values of each column; what is absent is NULL."""
-        blank = self._blank
-        records = [blank if image is None else image for image in images]
+        """The values of each column, for its reader. What is absent is NULL."""
+        gap, records = self._gap, self._records(images)
         for value in self._values:
             values = list(map(value, records))
-            yield values
+            if self._gaps_have_values or gap not in values:
+                yield values
+            else:
+                yield [None if value is gap else value for value in values]
 
     def absent(self, images: Sequence[Image | None]) -> Sequence[Sequence[int] | None]:
         """The numbers of the columns that each image leaves out, ``None`` for none."""
+        found: list[list[int] | None] = [None] * len(images)
+        gap, records = self._gap, self._records(images)
+        if images.count(None) == len(images):
+            return found
+        for number, attribute in enumerate(self._attributes):
+            column = list(map(attribute, records))
+            for row in range(len(column)) if gap in column else ():
+                if column[row] is gap and images[row] is not None:
+                    found[row] = [*(found[row] or ()), number]
+        return found
+
+    def _records(self, images: Sequence[Image | None]) -> Sequence[Image]:
+        blank = self._blank
+        return [blank if image is None else image for image in images]

@@ -1,4 +1,4 @@
-"""Whole columns of varints to integers, a handful of array operations for any number of values.
+"""Whole columns of varints to integers: a handful of array operations for any number of values.
 
 A varint has seven bits in each byte, the lowest first, and the top bit set in every byte but the last. Padded with
 zeros to a word of 64 bits its sevens are pushed together in three steps: bytes to pairs, pairs to fours, fours to one.
@@ -69,8 +69,16 @@ def signed(raw: pa.BinaryArray) -> pa.Int64Array:
 
 def _words(padded: pa.BinaryArray, start: int) -> pa.UInt64Array:
     """The eight bytes from ``start`` on of each value, the lowest first."""
-    cut = pc.binary_slice(padded, start, start + _WORD)
-    return pa.Array.from_buffers(pa.uint64(), len(cut), [None, cut.buffers()[2]])
+    return reinterpreted(pc.binary_slice(padded, start, start + _WORD), pa.uint64())
+
+
+def reinterpreted(raw: pa.BinaryArray, type_: pa.DataType) -> pa.Array:
+    """The bytes of a column as numbers; each value, and none may be NULL, has as many bytes as the type."""
+    _, offsets, data = raw.buffers()
+    if not len(raw):
+        return pa.array([], type_)
+    first = pa.Array.from_buffers(pa.int32(), 1, [None, offsets], offset=raw.offset)[0].as_py()
+    return pa.Array.from_buffers(type_, len(raw), [None, data.slice(first)])
 
 
 def _check(tops: pa.UInt64Array, expected: pa.UInt64Array, lengths: pa.Int32Array) -> None:
