@@ -1,6 +1,7 @@
 """Many messages at once: typed Arrow columns from any protocol."""
 
 from tidewire.arrow.convert import Policy, ZeroDates
+from tidewire.arrow.declare import declared
 from tidewire.arrow.decode import BatchDecoder, Decoded, Reject, decode_batch
 from tidewire.arrow.encode import encode_batch
 from tidewire.arrow.plan import OpCode, Plan
@@ -16,6 +17,7 @@ __all__ = [
     "Reject",
     "ZeroDates",
     "arrow_type",
+    "declared",
     "decode_batch",
     "encode_batch",
     "engines",

@@ -1,0 +1,72 @@
+"""Rows as their table is declared, out of rows as the wire told them.
+
+Open Protocol, Craft and, by default, Canal-JSON send no scale of a DECIMAL, no names of an ENUM or SET and no length of
+a BIT, so their batches hold the text, the index, the mask and a wide number. Where the table's declaration is known
+from elsewhere, from a DDL or another protocol, these become what they are declared to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidewire.arrow.convert import names
+from tidewire.arrow.misfits import Misfits, Reader, fitting
+from tidewire.arrow.types import arrow_type
+from tidewire.model import Column, MySQLType, TableSchema
+
+
+def declared(rows: pa.RecordBatch, table: TableSchema) -> tuple[pa.RecordBatch, Misfits]:
+    """The rows with the types the table declares, and those with a value that does not fit.
+
+    Columns keep their places; one that the table does not declare keeps its type.
+    """
+    columns = {column.name: column for column in table.columns}
+    misfits: Misfits = {}
+    arrays, fields = [], []
+    for field, array in zip(rows.schema, rows.columns, strict=True):
+        if field.name in ("after", "before"):
+            array = _image(array, columns, misfits)
+        arrays.append(array)
+        fields.append(field.with_type(array.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), misfits
+
+
+def _image(image: pa.StructArray, columns: Mapping[str, Column], misfits: Misfits) -> pa.StructArray:
+    arrays, fields = [], []
+    for number, field in enumerate(image.type):
+        array = image.field(number)
+        column = columns.get(field.name)
+        if column is not None and arrow_type(column) != array.type:
+            array, bad = fitting(array, _reader(column), arrow_type(column))
+            for row, reason in bad.items():
+                misfits.setdefault(row, f"column {column.name} ({column.mysql_type}): {reason}")
+        arrays.append(array)
+        fields.append(field.with_type(array.type))
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=image.is_null())
+
+
+def _reader(column: Column) -> Reader:
+    return _READERS.get(column.type, _cast)(column)
+
+
+def _cast(column: Column) -> Reader:
+    type_ = arrow_type(column)
+    return lambda values: pc.cast(values, type_)
+
+
+def _named(column: Column) -> Reader:
+    if not column.elements:
+        return _cast(column)
+    name = names(column)
+
+    def read(values: Any) -> pa.Array:
+        return pa.array([None if value is None else name(int(value)) for value in values.to_pylist()], pa.string())
+
+    return read
+
+
+_READERS: Mapping[MySQLType, Callable[[Column], Reader]] = {MySQLType.ENUM: _named, MySQLType.SET: _named}
