@@ -12,6 +12,7 @@ import json
 import lzma
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,10 @@ def registry(width: str) -> MemoryRegistry:
     return MemoryRegistry({int(number): text for number, text in schemas.get("schemas", schemas).items()})
 
 
-def best(work: Callable[[], Any]) -> float:
+def best(work: Callable[[], Any], rounds: int = ROUNDS) -> float:
     """The least CPU time of several rounds, in seconds."""
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         began = time.process_time()
         work()
         times.append(time.process_time() - began)
@@ -76,17 +77,21 @@ def prepared(case: str, width: str, *, fast: bool) -> tuple[BatchDecoder, pa.Rec
     return decoder, messages(f"{file}-{width}{suffix}")
 
 
+def loaded(values: list[bytes]) -> list[Any]:
+    return [json.loads(value) for value in values]
+
+
 def main() -> None:
     print(f"{'':24} {'width':7} {'arrow ns':>9} {'ratio':>6} {'codec ns':>9} {'ratio':>6}")
     for width in ("narrow", "wide"):
         canal = messages(f"canal-json-{width}").column("value").to_pylist()
         for case in CASES:
-            yardstick = best(lambda: [json.loads(value) for value in canal]) / len(canal)
+            yardstick = best(partial(loaded, canal)) / len(canal)
             cells = []
             for fast in (True, False):
                 decoder, batch = prepared(case, width, fast=fast)
                 rows = sum(found.num_rows for _, found in decoder.decode(batch).batches)
-                taken = best(lambda decoder=decoder, batch=batch: decoder.decode(batch)) / rows  # type: ignore[misc]
+                taken = best(partial(decoder.decode, batch)) / rows
                 cells.append(f"{taken * 1e9:9.0f} {taken / yardstick:6.2f}")
             print(f"{case:24} {width:7} {' '.join(cells)}")
 
