@@ -11,7 +11,7 @@ from tidewire.arrow.avro_values import wire_reader
 from tidewire.arrow.convert import Policy, Reader
 from tidewire.arrow.decode import Groups
 from tidewire.arrow.plan import Image, OpCode, Plan, Rows
-from tidewire.codec.avro.decoder import Decoder, _table
+from tidewire.codec.avro.decoder import Decoder, table_of
 from tidewire.codec.avro.layout import Layout, Slot, read_layout
 from tidewire.codec.avro.names import CHECKSUM, COMMIT_TS, OP
 from tidewire.codec.avro.wire import CONTROL, HEADER, PROTOCOL, Kind
@@ -178,7 +178,7 @@ class _Deleted:
     """Messages with a key and no record: the row of that key was deleted."""
 
     def __init__(self, key: _Registered, policy: Policy) -> None:
-        self.plan = _RecordPlan(_table(key.layout, key.layout), key, policy)
+        self.plan = _RecordPlan(table_of(key.layout, key.layout), key, policy)
         self._read = compile_reader(key.fields, _values(key.row))
 
     def take(self, pos: int, key: bytes | None, value: bytes | None, rows: Rows) -> bool:
@@ -203,7 +203,7 @@ class _Changed:
     """
 
     def __init__(self, record: _Registered, key: _Registered | None, same: Sequence[int], policy: Policy) -> None:
-        self.plan = _RecordPlan(_table(record.layout, None if key is None else key.layout), record, policy)
+        self.plan = _RecordPlan(table_of(record.layout, None if key is None else key.layout), record, policy)
         slots = record.layout.slots
         before = [f"v{place}" for place, slot in enumerate(slots) if slot.record is not None]
         about = [record.about(name) for name in (OP, COMMIT_TS, CHECKSUM)]

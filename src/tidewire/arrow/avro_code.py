@@ -1,7 +1,7 @@
 """Readers of Avro records, written as code for one schema at a time and compiled.
 
 Such a reader is as strict as the codec: a union's branch is one byte, integers stay within their width, booleans are
-0 or 1, nothing follows the record. Where the bytes are anything else it raises one of :data:`MISREADS`; it may also do
+0 or 1, nothing follows a record. Where the bytes are anything else it raises one of :data:`MISREADS`; it may also do
 so where the codec would find a way to read them.
 """
 
@@ -13,9 +13,9 @@ from textwrap import indent
 from typing import Any, Final, NamedTuple
 
 RecordReader = Callable[[bytes, int], Any]
-"""Reads the record that goes from a place to the end of the bytes."""
+"""Reads the record that begins at a place."""
 
-MISREADS: Final = (ValueError, LookupError, TypeError, struct.error)
+MISREADS: Final = (ValueError, LookupError, struct.error)
 """What a reader raises where it is not sure."""
 
 _LONGEST: Final = 63
@@ -30,15 +30,16 @@ class Field(NamedTuple):
     fields: Sequence[Field] = ()
 
 
-def compile_reader(fields: Sequence[Field], result: str) -> RecordReader:
-    """A reader of records of these fields.
+def compile_reader(fields: Sequence[Field], result: str, *, to_end: bool = True) -> RecordReader:
+    """A reader of records of these fields, which go to the end of the bytes unless ``to_end`` says otherwise.
 
-    ``result`` is what it gives, an expression of the fields' values, which are called ``v0``, ``v1`` and so on.
+    ``result`` is what it gives, an expression of the fields' values, which are called ``v0``, ``v1`` and so on, and of
+    ``at``, the place behind them.
     """
-    lines = ["def read(data, at):", *(indent(_field(field, f"v{n}"), "    ") for n, field in enumerate(fields))]
-    code = "\n".join([*lines, indent(_END.format(result=result), "    ")])
+    body = [*(_field(field, f"v{number}") for number, field in enumerate(fields)), *[_END] * to_end, f"return {result}"]
+    code = "\n".join(["def read(data, at):", *(indent(part, "    ") for part in body)])
     names: dict[str, Any] = {
-        "varint": _varint,
+        "varint": varint,
         "float32": struct.Struct("<f").unpack_from,
         "float64": struct.Struct("<d").unpack_from,
     }
@@ -54,8 +55,7 @@ def tuple_of(names: Sequence[str]) -> str:
 
 _END = """\
 if at != len(data):
-    raise ValueError("the record does not end with the bytes")
-return {result}"""
+    raise ValueError("the record does not end with the bytes")"""
 
 _UNION = """\
 branch = data[at]
@@ -89,7 +89,7 @@ def _integer(bits: int) -> str:
 
 
 def _following(count: int, bits: int) -> list[str]:
-    """What to do with as many bytes read; all but the last still have their highest bit in ``n``'s next place."""
+    """What to do when so many bytes are in ``n``, seven bits each; the bit above says that another byte follows."""
     have = 7 * count
     if have >= bits:
         return [f"if n >= {1 << bits}:", "    raise ValueError('beyond the width')", f"at += {count}"]
@@ -109,7 +109,7 @@ end = at + (n >> 1)
 at = end"""
 
 
-def _varint(data: bytes, at: int, first: int) -> tuple[int, int]:
+def varint(data: bytes, at: int, first: int) -> tuple[int, int]:
     """A length of several bytes after its first one, and the place after it."""
     number, have, last = first & 127, 7, first
     while last > 127:

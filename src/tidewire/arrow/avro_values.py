@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.convert import Policy, Reader, names, text_reader, value_reader
+from tidewire.arrow.misfits import demand
 from tidewire.arrow.types import UNSIGNED_BIGINT, arrow_type
 from tidewire.model import Column, MySQLType
+from tidewire.model.types import INTEGERS, NUMBERED, STRINGS, TEMPORAL
 
 Interpret: TypeAlias = Callable[[Any], Any]
 """A raw value as the event model has it: the codec's own way, one value at a time."""
@@ -33,8 +36,8 @@ def _integers(column: Column, _: Interpret, __: Policy) -> Reader:
 
     def read(values: Sequence[int | None]) -> pa.Array:
         numbers = pa.array(values, type_)
-        if column.unsigned and pc.any(pc.less(numbers, 0)).as_py():
-            raise ValueError("a number below zero is not unsigned")
+        if column.unsigned:
+            demand(pc.greater_equal(numbers, 0), "a number below zero is not unsigned")
         return numbers
 
     return read
@@ -67,11 +70,13 @@ def _listed_texts(column: Column, _: Interpret, policy: Policy) -> Reader:
     return lambda values: read(pa.array(values, pa.string()).to_pylist())
 
 
-def _numbered(column: Column, interpret: Interpret, _: Policy) -> Reader:
-    """For ENUM and SET, of whose texts only a few are different."""
+def _numbered(column: Column, interpret: Interpret, policy: Policy) -> Reader:
+    """For ENUM and SET, of whose values only a few are different."""
+    if not column.elements:
+        return _interpreted(column, interpret, policy)
     named = names(column)
 
-    def read(values: Sequence[bytes | None]) -> pa.Array:
+    def read(values: Sequence[Any]) -> pa.Array:
         known = set(values) - {None}
         texts = {value: named(interpret(value).index) for value in known}
         return pa.array([texts.get(value) for value in values], pa.string())
@@ -105,20 +110,38 @@ def _decimals(column: Column, interpret: Interpret, policy: Policy) -> Reader:
     return lambda values: read(values) if pa.types.is_decimal(type_) else read_oddities(values)
 
 
+_DECIMAL_TEXT: Final = r"^-?[0-9]{1,65}(\.[0-9]{1,30})?$"
+
+
+def _decimal_texts(column: Column, interpret: Interpret, policy: Policy) -> Reader:
+    """Arrow reads more forms of a number than any protocol has, so the texts are looked at first."""
+    type_ = arrow_type(column)
+    if not pa.types.is_decimal(type_):
+        return _interpreted(column, interpret, policy)
+
+    def read(values: Sequence[bytes | None]) -> pa.Array:
+        texts = pa.array(values, pa.string())
+        demand(pc.match_substring_regex(texts, _DECIMAL_TEXT), "not a decimal number")
+        return texts.cast(type_)
+
+    return read
+
+
+def _pairs(types: Iterable[MySQLType], *avro: str) -> Iterable[tuple[MySQLType, str]]:
+    return product(types, avro)
+
+
 _READERS: Mapping[tuple[MySQLType, str], _Builder] = {
-    (MySQLType.INT, "int"): _integers,
-    (MySQLType.INT, "long"): _integers,
-    (MySQLType.YEAR, "int"): _integers,
+    **dict.fromkeys(_pairs(INTEGERS | {MySQLType.YEAR}, "int", "long"), _integers),
     (MySQLType.BIGINT, "long"): _bigints,
     (MySQLType.FLOAT, "float"): _floats,
     (MySQLType.DOUBLE, "double"): _floats,
     (MySQLType.DECIMAL, "bytes"): _decimals,
-    (MySQLType.VARCHAR, "string"): _strings,
-    (MySQLType.LONGBLOB, "bytes"): _strings,
+    (MySQLType.DECIMAL, "string"): _decimal_texts,
+    **dict.fromkeys(_pairs(STRINGS, "string", "bytes"), _strings),
     (MySQLType.JSON, "string"): _strings,
-    (MySQLType.ENUM, "string"): _numbered,
-    (MySQLType.SET, "string"): _numbered,
-    **dict.fromkeys([(type_, "string") for type_ in (MySQLType.DATE, MySQLType.DATETIME, MySQLType.TIMESTAMP)], _texts),
-    **dict.fromkeys([(type_, "string") for type_ in (MySQLType.TIME, MySQLType.VECTOR)], _listed_texts),
+    **dict.fromkeys(_pairs(NUMBERED, "string", "long"), _numbered),
+    **dict.fromkeys(_pairs(TEMPORAL, "string"), _texts),
+    **dict.fromkeys(_pairs((MySQLType.TIME, MySQLType.VECTOR), "string"), _listed_texts),
 }
 """Those that can be read faster than by interpreting each value."""

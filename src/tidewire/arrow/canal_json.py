@@ -7,30 +7,36 @@ same bytes for all rows of a kind, so it is looked up; for what follows there is
 from __future__ import annotations
 
 import base64
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple
 
-from tidewire.arrow.convert import Policy, Reader, text_reader
+from tidewire.arrow.convert import Policy, text_reader
 from tidewire.arrow.decode import Groups
+from tidewire.arrow.misfits import Reader
 from tidewire.arrow.plan import OpCode
-from tidewire.arrow.records import STRICT, RecordPlan, keep, only, record
+from tidewire.arrow.records import Partial, Record, Taken, TuplePlan, keep, only, pour, record
+from tidewire.arrow.simple_values import wire_reader
 from tidewire.codec.base import Decoder
 from tidewire.codec.compression import decompress
 from tidewire.codec.options import Compression, Options
-from tidewire.model import Column, TableName, TableSchema
+from tidewire.model import Column, MySQLType, TableName, TableSchema
+from tidewire.model.types import NUMBERED, STRINGS, TEMPORAL
 
 Texts = dict[str, str | None]
 
 _OPS: Final = {"INSERT": OpCode.INSERT, "UPDATE": OpCode.UPDATE, "DELETE": OpCode.DELETE}
 _AFTER_HEAD: Final = b',"es":'
+_MEMBERS: Final = 7
+"""How many follow the head, without TiDB's."""
 
 
-class _Head(msgspec.Struct, **STRICT):
+class _Head(Record):
     """What a message begins with."""
 
     id: int
@@ -41,13 +47,17 @@ class _Head(msgspec.Struct, **STRICT):
     type: str
 
 
-class _Extension(msgspec.Struct, **STRICT):
-    commitTs: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)] | UnsetType = UNSET  # noqa: N815
+class _Extension(msgspec.Struct, frozen=True, gc=False, eq=False, forbid_unknown_fields=True):
+    commitTs: Annotated[int, msgspec.Meta(ge=1, le=(1 << 63) - 1)] | UnsetType = UNSET  # noqa: N815
     onlyHandleKey: bool | UnsetType = UNSET  # noqa: N815
     rowkey: str | UnsetType = UNSET
 
 
-class _Rest(msgspec.Struct, **STRICT):
+_NO_EXTENSION: Final = _Extension()
+_EXTENSIONS: Final = len(_Extension.__struct_fields__)
+
+
+class _Rest(Record):
     """What follows the head of a message, of any table."""
 
     es: int
@@ -57,7 +67,7 @@ class _Rest(msgspec.Struct, **STRICT):
     mysqlType: dict[str, str]  # noqa: N815
     old: tuple[Texts] | None
     data: tuple[Texts]
-    tidb: _Extension | UnsetType = msgspec.field(name="_tidb", default=UNSET)
+    tidb: _Extension = msgspec.field(name="_tidb", default=_NO_EXTENSION)
 
 
 _read_head = msgspec.json.Decoder(_Head).decode
@@ -69,9 +79,12 @@ class _Shape:
     """Messages of one kind and one set of columns: how what follows the head is read."""
 
     op: OpCode
-    plan: RecordPlan
-    width: int
+    plan: TuplePlan
     read: Callable[[bytes], Any]
+    commas: int
+    commas_in_types: bool
+    numbered: Sequence[tuple[int, Callable[[str], bool]]]
+    """The ENUM and SET columns whose names are known, and what a number of theirs is."""
 
 
 class Scanner:
@@ -80,26 +93,27 @@ class Scanner:
     def __init__(self, options: Options, policy: Policy, _: Decoder) -> None:
         self._compression = options.large_message_handle_compression
         self._policy = policy
-        self._plans: dict[TableSchema, RecordPlan] = {}
+        self._plans: dict[TableSchema, TuplePlan] = {}
         self._shapes: dict[tuple[Any, ...], _Shape] = {}
         self._heads: dict[bytes, _Shape] = {}
 
     def scan(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], groups: Groups) -> list[int]:
         """Put rows into groups; the places of the messages that were left alone."""
         left = []
+        taken: dict[TuplePlan, list[Taken]] = defaultdict(list)
         for pos, value in enumerate(values):
             try:
-                taken = value is not None and self._take(pos, value, groups)
+                plan, row = self._row(pos, value or b"")
             except (ValueError, KeyError):
-                taken = False
-            if not taken:
                 left.append(pos)
-        for rows in groups.rows.values():
-            rows.subs += [0] * (len(rows.positions) - len(rows.subs))
-            rows.partitions += [None] * (len(rows.positions) - len(rows.partitions))
+            else:
+                taken[plan].append(row)
+        for plan, rows in taken.items():
+            pour(rows, groups.of(plan))
         return left
 
-    def _take(self, pos: int, value: bytes, groups: Groups) -> bool:
+    def _row(self, pos: int, value: bytes) -> tuple[TuplePlan, Taken]:
+        """The row of a message; ``ValueError`` or ``KeyError`` where it has none that can be taken."""
         if self._compression is not Compression.NONE:
             value = decompress(value, self._compression)
         border = value.find(_AFTER_HEAD)
@@ -110,21 +124,21 @@ class Scanner:
         except msgspec.ValidationError:
             shape = self._learn(head, rest)
             message = shape.read(rest)
-        (row,), before = message.data, None if message.old is None else message.old[0]
-        extension = message.tidb
-        if extension is not UNSET and extension.rowkey is not UNSET:
+        row, before, extension = astuple(message.data[0]), None, message.tidb
+        if extension.rowkey is not UNSET:
             base64.b64decode(extension.rowkey, validate=True)
-        if _repeats(rest, shape.width, row, before, extension):
-            return False
-        rows = groups.of(shape.plan)
-        rows.positions.append(pos)
-        rows.ops.append(shape.op)
-        rows.commit_ts.append(None if extension is UNSET or extension.commitTs is UNSET else extension.commitTs)
-        rows.key_only.append(extension is not UNSET and extension.onlyHandleKey is True)
-        deleted = shape.op is OpCode.DELETE
-        rows.after.append(None if deleted else row)
-        rows.before.append(row if deleted else before)
-        return True
+        if message.old is not None:
+            before = astuple(message.old[0])
+            before = Partial(before) if UNSET in before else before
+        images = [row] if before is None else [row, before]
+        if _repeats(rest, shape, images, extension):
+            raise ValueError("a column is there twice")
+        for number, is_number in shape.numbered:
+            if not all(is_number(image[number]) for image in images if isinstance(image[number], str)):
+                raise ValueError("perhaps a name")
+        commit_ts = None if extension.commitTs is UNSET else extension.commitTs
+        after, before = (None, row) if shape.op is OpCode.DELETE else (row, before)
+        return shape.plan, (pos, 0, shape.op, commit_ts, None, extension.onlyHandleKey is True, after, before)
 
     def _learn(self, head: bytes, rest: bytes) -> _Shape:
         """The shape of a message that does not have the last one seen after its head; ``ValueError`` if it has none."""
@@ -133,20 +147,33 @@ class Scanner:
         key = (head, tuple(row), frozenset(types.items()), frozenset(sql_types))
         shape = self._shapes.get(key)
         if shape is None:
-            if front.isDdl or not row or any("," in name for name in row):
+            if front.isDdl or not (row and sql_types) or any("," in name for name in (*types, *sql_types)):
                 raise ValueError("not a row that can be taken")
-            columns = tuple(Column.of(name, types[name], primary_key=name in front.pkNames) for name in row)
+            columns = tuple(_column(name, types[name], name in front.pkNames) for name in row)
             table = TableSchema(TableName(front.database, front.table), columns)
-            plan = self._plans.get(table) or keep(
-                self._plans, table, RecordPlan(table, self._reader, gap=UNSET)
-            )
+            plan = self._plans.get(table) or keep(self._plans, table, TuplePlan(table, self._reader))
             op = _OPS[front.type]
-            shape = keep(self._shapes, key, _Shape(op, plan, len(row), _parser(op, row, types, sql_types)))
+            shape = _Shape(
+                op,
+                plan,
+                _parser(op, row, types, sql_types),
+                _needed_commas(row, types, sql_types),
+                any("," in type_ for type_ in types.values()),
+                _numbered(columns),
+            )
+            keep(self._shapes, key, shape)
         return keep(self._heads, head, shape)
 
     def _reader(self, column: Column) -> Reader:
-        read = text_reader(column, self._policy)
-        return _latin1(read) if column.is_binary else read
+        if column.type in STRINGS | TEMPORAL:
+            read = text_reader(column, self._policy)
+            return _latin1(read) if column.is_binary else read
+        return wire_reader(column, self._policy)
+
+
+def _column(name: str, mysql_type: str, primary_key: bool) -> Column:
+    column = Column.of(name, mysql_type, primary_key=primary_key)
+    return column if primary_key else replace(column, nullable=None)
 
 
 def _parser(op: OpCode, row: Texts, types: dict[str, str], sql_types: dict[str, int]) -> Callable[[bytes], Any]:
@@ -160,33 +187,47 @@ def _parser(op: OpCode, row: Texts, types: dict[str, str], sql_types: dict[str, 
         ("mysqlType", record((name, only(type_)) for name, type_ in types.items())),
         ("old", tuple[record(wire_types, UNSET)] if op is OpCode.UPDATE else None),  # type: ignore[misc]
         ("data", tuple[record(wire_types)]),  # type: ignore[misc]
-        ("tidb", _Extension | UnsetType, UNSET),
+        ("tidb", _Extension, _NO_EXTENSION),
     ]
-    return msgspec.json.Decoder(msgspec.defstruct("Message", fields, rename={"tidb": "_tidb"}, **STRICT)).decode
+    return msgspec.json.Decoder(msgspec.defstruct("Message", fields, rename={"tidb": "_tidb"}, bases=(Record,))).decode
 
 
-def _repeats(rest: bytes, width: int, row: Any, before: Any, extension: Any) -> bool:
+def _numbered(columns: Sequence[Column]) -> list[tuple[int, Callable[[str], bool]]]:
+    return [
+        (number, _is_index(column) if column.type is MySQLType.ENUM else _is_mask(column))
+        for number, column in enumerate(columns)
+        if column.type in NUMBERED and column.elements
+    ]
+
+
+def _is_index(column: Column) -> Callable[[str], bool]:
+    return frozenset(map(str, range(len(column.elements) + 1))).__contains__
+
+
+def _is_mask(column: Column) -> Callable[[str], bool]:
+    bits = min(len(column.elements), 64)
+    return lambda text: text.isascii() and text.isdecimal() and int(text) < 1 << bits
+
+
+def _needed_commas(row: Texts, types: dict[str, str], sql_types: dict[str, int]) -> int:
+    """How many commas follow the head, without those in the old row, in TiDB's members and in texts."""
+    behind_members = _MEMBERS - 1 + sum(len(names) - 1 for names in (row, types, sql_types))
+    return behind_members + "".join(types.values()).count(",")
+
+
+def _repeats(rest: bytes, shape: _Shape, images: Sequence[tuple[Any, ...]], extension: _Extension) -> bool:
     """Might a column be there twice? The parser keeps the last one and does not tell.
 
-    What is there twice makes one comma more than the record needs, from where the images begin to the end; commas in
-    texts are the only others.
+    A comma is behind every member but the last of an object, so there is one more then. All others are in texts.
     """
-    start = rest.find(b'"data":[{')
-    commas, images = width - 1, (row,)
-    if before is not None:
-        old = rest.find(b'"old":[{')
-        start = min(start, old)
-        commas += 1 + max(0, width - astuple(before).count(UNSET) - 1)
-        images = (row, before)
-    if extension is not UNSET:
-        there = 3 - astuple(extension).count(UNSET)
-        commas += 1 + max(0, there - 1)
-    if start < 0:
-        return True
-    more = rest.count(b",", start) - commas
-    if not more:
+    more = rest.count(b",") - shape.commas
+    if len(images) == 2:
+        more -= max(len(images[1]) - images[1].count(UNSET) - 1, 0)
+    if extension is not _NO_EXTENSION:
+        more -= (_EXTENSIONS - astuple(extension).count(UNSET)) or 1
+    if not more and not shape.commas_in_types:
         return False
-    in_texts = sum("".join(filter(None, astuple(image))).count(",") for image in images)
+    in_texts = sum("".join(filter(None, image)).count(",") for image in images)
     return more != in_texts or b"\\u002c" in rest or b"\\u002C" in rest
 
 

@@ -1,14 +1,11 @@
-"""Values to typed arrays: whole columns at once, and the values that do not fit found by halving.
-
-A *reader* takes the values of one column, ``None`` for NULL, and gives one array; it raises where any value does not
-fit. :func:`fitting` calls it on everything, and only when that fails on halves, until what does not fit is alone.
-"""
+"""Values to typed arrays, whole columns at once: a reader for every type, of wire texts and of model values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -16,15 +13,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.types import VECTOR, arrow_type
+from tidewire.arrow.misfits import MISFIT, Suspects, pointing, without
+from tidewire.arrow.misfits import Reader as Reader
+from tidewire.arrow.types import MAX_PRECISION, VECTOR, arrow_type
 from tidewire.errors import OptionError
 from tidewire.model import Column, MySQLType
-from tidewire.model.types import NUMBERED, TEMPORAL
-from tidewire.model.values import Temporal, enum_text, set_text
-
-Reader = Callable[[Sequence[Any]], pa.Array]
-Misfits = dict[int, str]
-"""The rows whose value does not fit, and why."""
+from tidewire.model.types import FLOATS, NUMBERED, TEMPORAL
+from tidewire.model.values import enum_text, set_text
 
 
 class ZeroDates(StrEnum):
@@ -53,26 +48,6 @@ class Policy:
             raise OptionError("time-zone", f"{self.time_zone!r} is not a time zone") from error
 
 
-def fitting(values: Sequence[Any], read: Reader, type_: pa.DataType) -> tuple[pa.Array, Misfits]:
-    """The array of all values, NULL where one does not fit, and which those are."""
-    try:
-        return read(values), {}
-    except _MISFIT as error:
-        if len(values) == 1:
-            return pa.nulls(1, type_), {0: _reason(error)}
-    middle = len(values) // 2
-    first, bad = fitting(values[:middle], read, type_)
-    second, more = fitting(values[middle:], read, type_)
-    return pa.concat_arrays([first, second]), bad | {middle + row: reason for row, reason in more.items()}
-
-
-_MISFIT = (pa.ArrowException, ValueError, TypeError, OverflowError, KeyError, IndexError, AttributeError)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
 def reader(column: Column, read: Reader, policy: Policy) -> Reader:
     """A reader with the column's policies: zero dates become NULL and are counted, if that is the policy."""
     if column.type not in TEMPORAL or column.type is MySQLType.TIME or policy.zero_dates is ZeroDates.REJECT:
@@ -81,14 +56,14 @@ def reader(column: Column, read: Reader, policy: Policy) -> Reader:
     def without_zeros(values: Sequence[Any]) -> pa.Array:
         try:
             return read(values)
-        except _MISFIT:
-            values = values.to_pylist() if isinstance(values, pa.Array) else values
-            kept = [None if value is not None and _impossible(value) else value for value in values]
-            lost = sum(new is None and old is not None for new, old in zip(kept, values, strict=True))
-            if not lost:
+        except MISFIT as error:
+            listed = values.to_pylist() if isinstance(values, pa.Array) else values
+            rows = error.rows if isinstance(error, Suspects) else range(len(listed))
+            zeros = [row for row in rows if listed[row] is not None and _impossible(listed[row])]
+            if not zeros:
                 raise
-            array = read(kept)
-            policy.counts["zero dates"] = policy.counts.get("zero dates", 0) + lost
+            array = read(without(values, zeros))
+            policy.counts["zero dates"] = policy.counts.get("zero dates", 0) + len(zeros)
             return array
 
     return without_zeros
@@ -96,7 +71,7 @@ def reader(column: Column, read: Reader, policy: Policy) -> Reader:
 
 def _impossible(value: Any) -> bool:
     """Is this a well-formed date that the calendar does not have?"""
-    text = value.text if isinstance(value, Temporal) else value
+    text = getattr(value, "text", value)
     if not isinstance(text, str) or len(text) < 10 or text[4] != "-" or text[7] != "-":
         return False
     year, month, day = text[:4], text[5:7], text[8:10]
@@ -111,7 +86,35 @@ def _impossible(value: Any) -> bool:
 
 def text_reader(column: Column, policy: Policy) -> Reader:
     """Reads values that the wire has as text: numbers in digits, ENUM and SET as theirs."""
-    return reader(column, _TEXT_READERS.get(column.type, _cast)(column, policy), policy)
+    read = _TEXT_READERS.get(column.type, _cast)(column, policy)
+    pattern = usual_form(column)
+    return reader(column, read if pattern is None else pointing(read, pattern), policy)
+
+
+_DAY = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_MOMENT = _DAY + r" ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
+_USUAL_FORMS: Mapping[MySQLType, str] = {
+    MySQLType.TINYINT: "-?[0-9]{1,3}",
+    MySQLType.SMALLINT: "-?[0-9]{1,5}",
+    MySQLType.MEDIUMINT: "-?[0-9]{1,8}",
+    MySQLType.INT: "-?[0-9]{1,10}",
+    MySQLType.BIGINT: "-?[0-9]{1,20}",
+    MySQLType.YEAR: "[0-9]{1,4}",
+    MySQLType.BIT: "[0-9]{1,20}",
+    **dict.fromkeys(FLOATS, r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?"),
+    **dict.fromkeys((MySQLType.DATE, MySQLType.NEWDATE), _DAY),
+    **dict.fromkeys((MySQLType.DATETIME, MySQLType.TIMESTAMP), _MOMENT),
+}
+
+
+def usual_form(column: Column) -> str | None:
+    """What the texts of a column's values look like, for types where a text can be wrong."""
+    if column.type is MySQLType.DECIMAL:
+        scale = column.decimal or 0
+        digits = max((column.length or MAX_PRECISION) - scale, 1)
+        return rf"^-?[0-9]{{1,{digits}}}(\.[0-9]{{1,{scale}}})?$" if scale else f"^-?[0-9]{{1,{digits}}}$"
+    form = _USUAL_FORMS.get(column.type)
+    return None if form is None else f"^{form}$"
 
 
 def value_reader(column: Column, policy: Policy) -> Reader:
@@ -162,6 +165,16 @@ def finite(numbers: pa.Array) -> pa.Array:
     return numbers
 
 
+_PLAIN_DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
+
+
+def plain_decimals(texts: pa.StringArray) -> pa.StringArray:
+    """Texts that are decimal numbers as a Decimal prints them, without needless zeros in front."""
+    if pc.all(pc.match_substring_regex(texts, _PLAIN_DECIMAL), min_count=0).as_py():
+        return texts
+    return pa.array([None if text is None else f"{Decimal(text):f}" for text in texts.to_pylist()], pa.string())
+
+
 def _moments(column: Column, policy: Policy) -> Reader:
     def read(values: Sequence[Any]) -> pa.Array:
         return zoned(pc.cast(pa.array(values, pa.string()), pa.timestamp("us")), column, policy)
@@ -169,12 +182,37 @@ def _moments(column: Column, policy: Policy) -> Reader:
     return read
 
 
-def zoned(moments: pa.Array, column: Column, policy: Policy) -> pa.Array:
-    """DATETIMEs as they are; TIMESTAMPs out of the server's time zone into UTC."""
+def zoned(moments: pa.Array, column: Column, policy: Policy, zone: str | None = None) -> pa.Array:
+    """DATETIMEs as they are; TIMESTAMPs out of their zone, which is the server's unless they tell, into UTC."""
     if column.type is not MySQLType.TIMESTAMP:
         return moments
-    known = pc.assume_timezone(moments, policy.time_zone, ambiguous="earliest", nonexistent="latest")
+    known = pc.assume_timezone(moments, zone or policy.time_zone, ambiguous="earliest", nonexistent="latest")
     return pc.cast(known, pa.timestamp("us", "UTC"))
+
+
+GO_LOCAL = "Local"
+"""What Go calls the zone of the machine it runs on: the server's, whichever that is."""
+
+
+def _zoned_values(column: Column, policy: Policy) -> Reader:
+    """Reads TIMESTAMPs that have a ``text`` and a ``zone``; rows of several servers may have several zones."""
+
+    def read(values: Sequence[Any]) -> pa.Array:
+        texts = pa.array([None if value is None else value.text for value in values], pa.string())
+        moments = pc.cast(texts, pa.timestamp("us"))
+        zones = [None if value is None or value.zone == GO_LOCAL else value.zone or None for value in values]
+        known = {zone for zone, value in zip(zones, values, strict=True) if value is not None}
+        if len(known) < 2:
+            return zoned(moments, column, policy, *known)
+        nothing = pa.scalar(None, moments.type)
+        return pc.coalesce(
+            *(
+                zoned(pc.if_else([own == zone for own in zones], moments, nothing), column, policy, zone)
+                for zone in known
+            )
+        )
+
+    return read
 
 
 def _span(text: str) -> int:
@@ -191,7 +229,26 @@ def _span(text: str) -> int:
 
 
 def _spans(_: Column, __: Policy) -> Reader:
-    return lambda values: pa.array([None if value is None else _span(value) for value in values], pa.int64())
+    def read(values: Sequence[Any]) -> pa.Array:
+        spans = _times_of_day(values)
+        if spans is None:
+            spans = pa.array([None if value is None else _span(value) for value in values], pa.int64())
+        return spans
+
+    return read
+
+
+def _times_of_day(values: Sequence[Any]) -> pa.Array | None:
+    """TIMEs that are all times of a day, in microseconds: Arrow reads those as moments of its first day."""
+    texts = pa.array(values, pa.string())
+    shortest = pc.min(pc.binary_length(texts)).as_py()
+    if shortest is None or shortest < len("00:00:00"):
+        return None
+    try:
+        moments = pc.cast(pc.binary_join_element_wise("1970-01-01", texts, " "), pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return None
+    return moments.cast(pa.int64())
 
 
 def _vector(text: str) -> list[float]:
@@ -287,6 +344,7 @@ _VALUE_READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
     MySQLType.DOUBLE: _float_values,
     MySQLType.DECIMAL: _decimal_values,
     **{type_: _of_text(_TEXT_READERS[type_]) for type_ in TEMPORAL},
+    MySQLType.TIMESTAMP: _zoned_values,
     **dict.fromkeys(NUMBERED, _numbered_values),
     MySQLType.VECTOR: _vectors,
 }

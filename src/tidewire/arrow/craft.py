@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -34,41 +35,58 @@ _MOST_KNOWN: Final = 512
 _NULL: Final = 1
 """The length of a value that is NULL: -1, zigzagged like all lengths."""
 
+_LONGEST: Final = 10
+_LAST_SHIFT: Final = 63
+"""Bytes of the longest integer, and how far its last byte moves."""
+
 _SHORT_LENGTHS: Final = bytes([*range(0, 0x80, 2), _NULL])
 _HIGH_BYTES: Final = bytes(range(0x80, 0x100))
 _LONG_LENGTH: Final = re.compile(rb"([\x80-\xff]+[\x00-\x7f])")
 
 
 class Cells(NamedTuple):
-    """A row image: the zigzagged lengths of all columns, the bytes of all values, and which columns are absent."""
+    """A row image that needs more than its bytes: with lengths that take several, or not of all columns.
 
+    ``raw`` begins with ``head`` bytes of lengths; ``lengths`` are those of the plan's columns, zigzagged.
+    """
+
+    raw: bytes
+    head: int
     lengths: Sequence[int]
-    values: bytes
     absent: tuple[int, ...] = ()
 
 
 class CraftPlan(Plan):
-    """A plan whose images are :class:`Cells`."""
+    """A plan whose images are the bytes of a group from the lengths on, a byte each, or else :class:`Cells`."""
 
-    def wire_values(self, images: Sequence[Cells | None]) -> Iterator[pa.BinaryArray]:
-        """Every n-th value of all the rows' values in one array."""
+    def wire_values(self, images: Sequence[bytes | Cells | None]) -> Iterator[pa.BinaryArray]:
+        """Every n-th value of all the rows' values in one array, in which a row's lengths are a value too."""
         width = len(self.columns)
-        nothing = Cells(bytes([_NULL]) * width, b"")
-        rows = [nothing if image is None else image for image in images]
-        codes = array("i", chain.from_iterable(row.lengths for row in rows))
+        nothing = Cells(b"", 0, bytes([_NULL]) * width)
+        codes, raw = array("i"), []
+        for image in images:
+            if isinstance(image, bytes):
+                codes.append(2 * width)
+                codes.extend(image[:width])
+                raw.append(image)
+            else:
+                cells = image or nothing
+                codes.append(2 * cells.head)
+                codes.extend(cells.lengths)
+                raw.append(cells.raw)
         zigzagged = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes)])
         ends = pc.cumulative_sum(pc.shift_right(zigzagged, pa.scalar(1, pa.int32())))
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
         valid = pc.not_equal(zigzagged, _NULL)
-        values = pa.py_buffer(b"".join([row.values for row in rows]))
-        cells = pa.Array.from_buffers(pa.binary(), len(codes), [valid.buffers()[1], offsets.buffers()[1], values])
-        places = pa.array(range(0, len(codes), width), pa.int32())
-        for number in range(width):
-            yield cells.take(pc.add(places, pa.scalar(number, pa.int32())))
+        buffers = [valid.buffers()[1], offsets.buffers()[1], pa.py_buffer(b"".join(raw))]
+        values = pa.Array.from_buffers(pa.binary(), len(codes), buffers)
+        places = pa.array(range(0, len(codes), 1 + width), pa.int32())
+        for number in range(1, 1 + width):
+            yield values.take(pc.add(places, pa.scalar(number, pa.int32())))
 
-    def absent(self, images: Sequence[Cells | None]) -> list[tuple[int, ...] | None]:
+    def absent(self, images: Sequence[bytes | Cells | None]) -> list[tuple[int, ...] | None]:
         """The columns an image leaves out."""
-        return [None if image is None else image.absent or None for image in images]
+        return [image.absent or None if isinstance(image, Cells) else None for image in images]
 
 
 class _Shape(NamedTuple):
@@ -116,14 +134,12 @@ class _Dictionary:
         return shape
 
 
-class _Change(NamedTuple):
-    """A row on its way into its group."""
+_Image = bytes | Cells
+_Images = tuple[_Table, _Image | None, _Image | None]
+"""How a row is read, its new values and its old ones."""
 
-    table: _Table
-    partition: int | None
-    commit_ts: int
-    after: Cells | None
-    before: Cells | None
+_Change = tuple[int | None, int, _Table, _Image | None, _Image | None]
+"""A row on its way into its group, with partition and commit ts in front."""
 
 
 class Scanner:
@@ -156,18 +172,19 @@ class Scanner:
         tables = end - length
         if tables < 1:
             return None
-        header_size, dictionary_size, events = _sizes(_uvarints(data[tables:end]))
+        header_size, dictionary_size, events = _sizes(data[tables:end])
         start = 1 + header_size
         if start + sum(map(sum, events)) + dictionary_size != tables:
             return None
         dictionary = self._dictionary(data[tables - dictionary_size : tables])
-        changes = []
-        headings = _headings(_uvarints(data[1:start]), len(events))
-        for (commit_ts, partition, schema, table), sizes in zip(headings, events, strict=True):
+        changes: list[_Change] = []
+        times, at = _commit_times(data, len(events))
+        places = _places(data[at:start], len(events))
+        for commit_ts, (partition, schema, table), sizes in zip(times, places, events, strict=True):
             change = self._change(data, start, sizes, dictionary, schema, table)
             if change is None:
                 return None
-            changes.append(_Change(change[0], partition, commit_ts, change[1], change[2]))
+            changes.append((partition, commit_ts, *change))
             start += sum(sizes)
         return changes
 
@@ -181,7 +198,7 @@ class Scanner:
 
     def _change(
         self, data: bytes, start: int, sizes: Sequence[int], dictionary: _Dictionary, schema: int, table: int
-    ) -> tuple[_Table, Cells | None, Cells | None] | None:
+    ) -> _Images | None:
         end = start + sizes[0]
         shape = dictionary.shape(data, start, end)
         cells = _cells(data, start + len(shape.prefix), end, len(shape.columns))
@@ -223,7 +240,7 @@ class Scanner:
         return _Table(plan, op, places)
 
 
-_OPS: Final = {
+_OPS: Final[Mapping[tuple[int, int | None], OpCode]] = {
     (GroupType.NEW, None): OpCode.INSERT,
     (GroupType.NEW, GroupType.OLD): OpCode.UPDATE,
     (GroupType.OLD, None): OpCode.DELETE,
@@ -231,7 +248,7 @@ _OPS: Final = {
 
 
 def _put(pos: int, changes: Sequence[_Change], groups: Groups) -> None:
-    for sub, (table, partition, commit_ts, after, before) in enumerate(changes):
+    for sub, (partition, commit_ts, table, after, before) in enumerate(changes):
         rows = groups.of(table.plan)
         rows.positions.append(pos)
         rows.subs.append(sub)
@@ -253,7 +270,7 @@ def _uvarints(raw: bytes) -> Sequence[int]:
         if byte > 0x7F:
             number |= (byte & 0x7F) << shift
             shift += 7
-            if shift > 63:
+            if shift > _LAST_SHIFT:
                 raise ValueError("an integer of more than 64 bits")
         else:
             numbers.append(number | byte << shift)
@@ -268,8 +285,10 @@ def _sums(deltas: Sequence[int]) -> list[int]:
     return list(accumulate([delta >> 1 ^ -(delta & 1) for delta in deltas]))
 
 
-def _sizes(numbers: Sequence[int]) -> tuple[int, int, list[list[int]]]:
+@lru_cache(_MOST_KNOWN)
+def _sizes(raw: bytes) -> tuple[int, int, list[list[int]]]:
     """Size of the header, of the dictionary, and of the column groups of each event; ``ValueError`` if they differ."""
+    numbers = _uvarints(raw)
     if numbers[0] != 2:
         raise ValueError("not the sizes of header and dictionary")
     header, dictionary = _sums(numbers[1:3])
@@ -289,21 +308,47 @@ def _sizes(numbers: Sequence[int]) -> tuple[int, int, list[list[int]]]:
     return header, dictionary, events
 
 
-def _headings(numbers: Sequence[int], count: int) -> Iterator[tuple[int, int | None, int, int]]:
-    """Commit ts, partition, schema and table of each event; ``ValueError`` unless all are rows."""
-    if len(numbers) != 5 * count or any(kind != EventType.ROW for kind in numbers[count : 2 * count]):
+def _commit_times(data: bytes, count: int) -> tuple[list[int], int]:
+    """The commit ts of each event, with which the header begins, and where they end."""
+    times = []
+    number = shift = last = 0
+    for at, byte in enumerate(data[1:], 2):
+        number |= (byte & 0x7F) << shift
+        if byte > 0x7F:
+            shift += 7
+            if shift > _LAST_SHIFT:
+                break
+            continue
+        if number >> 64:
+            break
+        last = wrap_unsigned(last + number) if number else last
+        times.append(last)
+        if len(times) == count:
+            if max(times) >> 63:
+                break
+            return times, at
+        number = shift = 0
+    raise ValueError("not sure of the commit ts")
+
+
+@lru_cache(_MOST_KNOWN)
+def _places(raw: bytes, count: int) -> list[tuple[int | None, int, int]]:
+    """Partition, schema and table of each event, from the rest of the header; ``ValueError`` unless all are rows."""
+    numbers = _uvarints(raw)
+    if len(numbers) != 4 * count or any(kind != EventType.ROW for kind in numbers[:count]):
         raise ValueError("not the headings of rows")
-    commit_ts = [wrap_unsigned(ts) for ts in accumulate(numbers[:count])]
-    partitions, schemas, tables = (_sums(numbers[at * count : (at + 1) * count]) for at in (2, 3, 4))
-    if max(*commit_ts, *partitions) >= 1 << 63 or min(partitions) < NO_PARTITION:
-        raise ValueError("not sure of the headings")
-    return zip(commit_ts, (None if id_ == NO_PARTITION else id_ for id_ in partitions), schemas, tables, strict=True)
+    partitions, schemas, tables = (_sums(numbers[at * count : (at + 1) * count]) for at in (1, 2, 3))
+    if not NO_PARTITION <= min(partitions) <= max(partitions) < 1 << 63:
+        raise ValueError("not sure of the partitions")
+    known = (None if id_ == NO_PARTITION else id_ for id_ in partitions)
+    return list(zip(known, schemas, tables, strict=True))
 
 
-def _cells(data: bytes, start: int, end: int, count: int) -> Cells:
+def _cells(data: bytes, start: int, end: int, count: int) -> _Image:
     """Lengths and values of a group; ``ValueError`` where they do not fill it exactly."""
     raw = data[start : start + count]
-    if raw.isascii():
+    short = raw.isascii()
+    if short:
         _check_short(raw)
         lengths: Sequence[int] = raw
     else:
@@ -311,7 +356,8 @@ def _cells(data: bytes, start: int, end: int, count: int) -> Cells:
     body = start + len(raw)
     if len(lengths) != count or sum(lengths) - lengths.count(_NULL) != 2 * (end - body):
         raise ValueError("not the lengths of the values")
-    return Cells(lengths, data[body:end])
+    cells = data[start:end]
+    return cells if short else Cells(cells, len(raw), lengths)
 
 
 def _long_lengths(data: bytes, start: int, end: int, count: int) -> tuple[list[int], bytes]:
@@ -320,8 +366,8 @@ def _long_lengths(data: bytes, start: int, end: int, count: int) -> tuple[list[i
     raw = data[start:stop]
     while missing := count - len(raw.translate(None, _HIGH_BYTES)):
         stop += missing
-        if stop > end:
-            raise ValueError("lengths that are cut off")
+        if stop > min(end, start + count * _LONGEST):
+            raise ValueError("lengths that are cut off or too long")
         raw = data[start:stop]
     lengths: list[int] = []
     for number, part in enumerate(_LONG_LENGTH.split(raw)):
@@ -341,9 +387,11 @@ def _check_short(lengths: bytes) -> None:
         raise ValueError("a negative length")
 
 
-def _spread(cells: Cells, places: Sequence[int], width: int) -> Cells:
+def _spread(image: _Image, places: Sequence[int], width: int) -> Cells:
     """An image of some columns as one of all."""
+    count = len(places)
+    cells = Cells(image, count, image[:count]) if isinstance(image, bytes) else image
     lengths = [_NULL] * width
     for place, length in zip(places, cells.lengths, strict=True):
         lengths[place] = length
-    return Cells(lengths, cells.values, tuple(sorted(set(range(width)).difference(places))))
+    return Cells(cells.raw, cells.head, lengths, tuple(sorted(set(range(width)).difference(places))))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.convert import Policy, Reader, finite, text_reader
+from tidewire.arrow.convert import Policy, finite, plain_decimals, text_reader
+from tidewire.arrow.misfits import Reader, demand
 from tidewire.arrow.types import arrow_type
 from tidewire.arrow.varints import reinterpreted, signed, unsigned
 from tidewire.model import Column, MySQLType
 from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS
 
 _DOUBLE_BYTES: Final = 8
-_DECIMAL: Final = r"^-?\d+(\.\d+)?$"
-_PLAIN_DECIMAL: Final = r"^-?(0|[1-9]\d*)(\.\d+)?$"
+_DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
 def raw_reader(column: Column, policy: Policy) -> Reader:
@@ -71,15 +70,12 @@ def _listed_texts(column: Column, policy: Policy) -> Reader:
 
 
 def _decimals(_: Column, __: Policy) -> Reader:
-    """Craft does not tell a scale, so a DECIMAL stays text; one with needless zeros in front loses them."""
+    """Craft does not tell a scale, so a DECIMAL stays text."""
 
     def read(values: pa.BinaryArray) -> pa.Array:
         texts = values.cast(pa.string())
-        if pc.all(pc.match_substring_regex(texts, _PLAIN_DECIMAL), min_count=0).as_py():
-            return texts
-        if not pc.all(pc.match_substring_regex(texts, _DECIMAL), min_count=0).as_py():
-            raise ValueError("not a decimal number")
-        return pa.array([None if text is None else f"{Decimal(text):f}" for text in texts.to_pylist()], pa.string())
+        demand(pc.match_substring_regex(texts, _DECIMAL), "not a decimal number")
+        return plain_decimals(texts)
 
     return read
 

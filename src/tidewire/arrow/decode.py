@@ -77,6 +77,7 @@ SCANNERS: Mapping[str, str] = {
     "canal-json": "tidewire.arrow.canal_json",
     "craft": "tidewire.arrow.craft",
     "open-protocol": "tidewire.arrow.open_protocol",
+    "simple": "tidewire.arrow.simple",
 }
 """The module of each protocol's scanner, loaded when first asked for."""
 

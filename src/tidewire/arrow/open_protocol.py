@@ -7,23 +7,23 @@ that has them built in: it reads the values, and a row with another type or flag
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cache
 from operator import attrgetter
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET, UnsetType
-from msgspec.structs import astuple
 
-from tidewire.arrow.convert import Policy, Reader, text_reader, value_reader
+from tidewire.arrow.convert import Policy, plain_decimals, text_reader, value_reader
 from tidewire.arrow.decode import Groups
+from tidewire.arrow.misfits import Reader, demand
 from tidewire.arrow.plan import OpCode
-from tidewire.arrow.records import STRICT, RecordPlan, keep, only, record
+from tidewire.arrow.records import Partial, Record, Taken, TuplePlan, keep, only, pour, record
 from tidewire.arrow.types import arrow_type
 from tidewire.codec.base import Decoder
 from tidewire.codec.columns import described_column
@@ -33,6 +33,7 @@ from tidewire.codec.options import Compression, Options
 from tidewire.model import Column, ColumnFlag, MySQLType, TableName, TableSchema
 from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS, NUMBERED, TEMPORAL
 
+_LENGTH: Final = LENGTH.size
 _MINUS_ZERO: Final = re.compile(rb"-0(?![.\deE])").search
 _MINUS_ZERO_VALUE: Final = re.compile(rb"[:\s]-0(?![.\deE])").search
 
@@ -40,7 +41,7 @@ _Positive = Annotated[int, msgspec.Meta(ge=1, le=(1 << 63) - 1)]
 _Signed = Annotated[int, msgspec.Meta(ge=-1 << 63, le=(1 << 63) - 1)]
 
 
-class _Key(msgspec.Struct, **STRICT):
+class _Key(Record):
     """An event key of a row that is in the message itself."""
 
     ts: _Positive
@@ -52,14 +53,14 @@ class _Key(msgspec.Struct, **STRICT):
     ohk: bool = False
 
 
-class _Column(msgspec.Struct, **STRICT):
+class _Column(Record):
     t: int
     f: int
     v: int | float | str | None
     h: bool = False
 
 
-class _Value(msgspec.Struct, **STRICT):
+class _Value(Record):
     """The event value of a row of any table."""
 
     u: dict[str, _Column] | UnsetType = UNSET
@@ -67,10 +68,10 @@ class _Value(msgspec.Struct, **STRICT):
     d: dict[str, _Column] | UnsetType = UNSET
 
 
-class _Gap(msgspec.Struct, frozen=True, **STRICT):
+class _Gap(msgspec.Struct, frozen=True, gc=False, eq=False):
     """What an old row has for a column that it leaves out."""
 
-    v: None = None
+    v: UnsetType = UNSET
 
 
 _GAP: Final = _Gap()
@@ -82,19 +83,11 @@ _read_value = msgspec.json.Decoder(_Value).decode
 class _Shape:
     """Rows with one set of columns: how an event value is read, and what is then still to be checked."""
 
-    plan: RecordPlan
+    plan: TuplePlan
     deleted: bool
     read: Callable[[bytes], Any]
-    handles: Sequence[attrgetter[Any]]
-    texts: Sequence[attrgetter[Any]]
-
-
-class _Row(NamedTuple):
-    plan: RecordPlan
-    key: _Key
-    op: OpCode
-    after: Any
-    before: Any
+    marks: Callable[[Any], tuple[bool, ...]]
+    values: Callable[[Any], tuple[Any, ...]]
 
 
 class Scanner:
@@ -103,7 +96,7 @@ class Scanner:
     def __init__(self, options: Options, policy: Policy, _: Decoder) -> None:
         self._compression = options.large_message_handle_compression
         self._policy = policy
-        self._plans: dict[TableSchema, RecordPlan] = {}
+        self._plans: dict[TableSchema, TuplePlan] = {}
         self._shapes: dict[tuple[TableSchema, bool], _Shape] = {}
         self._last: dict[tuple[str, str, bytes], _Shape] = {}
         self._last_key: tuple[bytes, _Key] | None = None
@@ -111,31 +104,27 @@ class Scanner:
     def scan(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], groups: Groups) -> list[int]:
         """Put rows into groups; the places of the messages that were left alone."""
         left = []
+        taken: dict[TuplePlan, list[Taken]] = defaultdict(list)
         for pos, (key, value) in enumerate(zip(keys, values, strict=True)):
             try:
-                found = [] if key is None or value is None else self._rows(key, value)
+                found = self._rows(pos, key or b"", value or b"")
             except (ValueError, KeyError):
-                found = []
-            if not found:
                 left.append(pos)
-            for sub, row in enumerate(found):
-                rows = groups.of(row.plan)
-                rows.positions.append(pos)
-                rows.subs.append(sub)
-                rows.ops.append(row.op)
-                rows.commit_ts.append(row.key.ts)
-                rows.partitions.append(row.key.ptn)
-                rows.key_only.append(row.key.ohk)
-                rows.after.append(row.after)
-                rows.before.append(row.before)
+                continue
+            for plan, row in found:
+                taken[plan].append(row)
+        for plan, rows in taken.items():
+            pour(rows, groups.of(plan))
         return left
 
-    def _rows(self, key: bytes, value: bytes) -> list[_Row]:
+    def _rows(self, pos: int, key: bytes, value: bytes) -> list[tuple[TuplePlan, Taken]]:
         """All rows of a message; ``ValueError`` where anything in it is not a row that can be taken."""
         if not key.startswith(VERSION):
             raise ValueError("another version")
         keys, values = _frames(key, len(VERSION)), _frames(value, 0)
-        return [self._row(self._key(one), other) for one, other in zip(keys, values, strict=True)]
+        if not len(keys) == len(values) > 0:
+            raise ValueError("not as many values as keys, or none")
+        return [self._row(pos, sub, self._key(one), values[sub]) for sub, one in enumerate(keys)]
 
     def _key(self, data: bytes) -> _Key:
         """An event key; the events of a message often have the same one."""
@@ -146,7 +135,7 @@ class Scanner:
             self._last_key = data, key
         return self._last_key[1]
 
-    def _row(self, key: _Key, value: bytes) -> _Row:
+    def _row(self, pos: int, sub: int, key: _Key, value: bytes) -> tuple[TuplePlan, Taken]:
         if self._compression is not Compression.NONE:
             value = decompress(value, self._compression)
         # Read as an integer it has lost its sign.
@@ -159,12 +148,20 @@ class Scanner:
         except msgspec.ValidationError:
             shape = self._learn(where, value)
             message = shape.read(value)
+        found = message.d if shape.deleted else message.u
+        if False in shape.marks(found):
+            raise ValueError("another handle key")
+        row, before = shape.values(found), None
+        if not shape.deleted and message.p is not UNSET:
+            before = shape.values(message.p)
+            before = Partial(before) if UNSET in before else before
+        images = [row] if before is None else [row, before]
+        if _repeats(value, images):
+            raise ValueError("a column is there twice")
         if shape.deleted:
-            _check(value, shape, message.d)
-            return _Row(shape.plan, key, OpCode.DELETE, None, message.d)
-        row, old = message.u, message.p
-        _check(value, shape, row, old)
-        return _Row(shape.plan, key, OpCode.INSERT if old is None else OpCode.UPDATE, row, old)
+            return shape.plan, (pos, sub, OpCode.DELETE, key.ts, key.ptn, key.ohk, None, row)
+        op = OpCode.INSERT if before is None else OpCode.UPDATE
+        return shape.plan, (pos, sub, op, key.ts, key.ptn, key.ohk, row, before)
 
     def _learn(self, where: tuple[str, str, bytes], value: bytes) -> _Shape:
         """The shape of a row that does not have the last one seen for its table; ``ValueError`` if it has none."""
@@ -178,7 +175,7 @@ class Scanner:
         if shape is None:
             plan = self._plans.get(table)
             if plan is None:
-                plan = keep(self._plans, table, RecordPlan(table, self._reader, gap=_GAP, value=".v"))
+                plan = keep(self._plans, table, TuplePlan(table, self._reader))
             shape = keep(self._shapes, (table, deleted), _shape(plan, deleted=deleted))
         return keep(self._last, where, shape)
 
@@ -186,13 +183,16 @@ class Scanner:
         return _READERS[column.type](column, self._policy)
 
 
-def _frames(data: bytes, at: int) -> Iterator[bytes]:
-    while at < len(data):
-        start = at + LENGTH.size
+def _frames(data: bytes, at: int) -> list[bytes]:
+    """Each payload behind its length."""
+    found, end = [], len(data)
+    while at < end:
+        start = at + _LENGTH
         at = start + int.from_bytes(data[at:start], "big")
-        if at > len(data) or start > len(data):
-            raise ValueError("truncated")
-        yield data[start:at]
+        found.append(data[start:at])
+    if at != end:
+        raise ValueError("truncated")
+    return found
 
 
 def _described(name: str, found: _Column) -> Column:
@@ -201,18 +201,30 @@ def _described(name: str, found: _Column) -> Column:
     return described_column(name, MySQLType(found.t), ColumnFlag(found.f), found.h)
 
 
-def _shape(plan: RecordPlan, *, deleted: bool) -> _Shape:
+def _shape(plan: TuplePlan, *, deleted: bool) -> _Shape:
     columns = plan.table.columns
     wire_types = [(column.name, _wire_class(column.type, column.flags, column.handle_key)) for column in columns]
     row, old = record(wire_types), record(wire_types, _GAP)
-    fields: list[Any] = [("d", row)] if deleted else [("u", row), ("p", old | None, None)]
+    fields: list[Any] = [("d", row)] if deleted else [("u", row), ("p", old | UnsetType, UNSET)]
     return _Shape(
         plan,
         deleted,
-        msgspec.json.Decoder(msgspec.defstruct("Value", fields, **STRICT)).decode,
-        [attrgetter(f"c{number}.h") for number, column in enumerate(columns) if column.handle_key],
-        [attrgetter(f"c{number}.v") for number, column in enumerate(columns) if _WIRE_TYPES[column.type] is str],
+        msgspec.json.Decoder(msgspec.defstruct("Value", fields, bases=(Record,))).decode,
+        _all_of(f"c{number}.h" for number, column in enumerate(columns) if column.handle_key),
+        _all_of(f"c{number}.v" for number in range(len(columns))),
     )
+
+
+def _all_of(paths: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Gets what is behind each path, as a tuple however many there are."""
+    match list(paths):
+        case []:
+            return lambda _: ()
+        case [path]:
+            get = attrgetter(path)
+            return lambda found: (get(found),)
+        case several:
+            return attrgetter(*several)
 
 
 @cache
@@ -220,25 +232,21 @@ def _wire_class(type_: MySQLType, flags: int, handle_key: bool) -> type[msgspec.
     """The class of a column with this type and these flags."""
     mark: list[Any] = [("h", bool)] if handle_key else []
     fields = [("t", only(int(type_))), *mark, ("f", only(int(flags))), ("v", _WIRE_TYPES[type_] | None)]
-    return msgspec.defstruct("Column", fields, **STRICT)
+    return msgspec.defstruct("Column", fields, bases=(Record,))
 
 
-def _check(value: bytes, shape: _Shape, row: Any, old: Any = None) -> None:
-    """``ValueError`` where a handle key's mark is false, or a column might be there twice.
+def _repeats(value: bytes, images: Sequence[tuple[Any, ...]]) -> bool:
+    """Might a column be there twice? The parser keeps the last one and does not tell.
 
-    The parser keeps the last of two columns and does not tell. But each column has a brace; more than the columns
-    need are only in texts.
+    Every column has a brace, so has every image, and so has the whole. All others are in texts.
     """
-    if not all(handle(row) for handle in shape.handles):
-        raise ValueError("another handle key")
-    width = len(shape.plan.columns)
-    images = (row,) if old is None else (row, old)
-    needed = 2 + width if old is None else 3 + 2 * width - astuple(old).count(_GAP)
-    more = value.count(b"{") - needed
-    if more:
-        texts = [text(image) for image in images for text in shape.texts]
-        if more != "".join(filter(None, texts)).count("{") or b"\\u007b" in value or b"\\u007B" in value:
-            raise ValueError("a column is there twice")
+    more = value.count(b"{") - 1
+    for image in images:
+        more -= 1 + len(image) - (image.count(UNSET) if type(image) is Partial else 0)
+    if not more:
+        return False
+    in_texts = sum(text.count("{") for image in images for text in image if isinstance(text, str))
+    return more != in_texts or b"\\u007b" in value or b"\\u007B" in value
 
 
 def _natives(column: Column, _: Policy) -> Reader:
@@ -268,20 +276,16 @@ def _unquoted(text: str) -> bytes:
     return go_unquote(text)
 
 
-_DECIMAL: Final = r"^-?\d+(\.\d+)?$"
-_PLAIN_DECIMAL: Final = r"^-?(0|[1-9]\d*)(\.\d+)?$"
+_DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
 def _decimals(_: Column, __: Policy) -> Reader:
-    """Reads decimal numbers of a scale that the wire does not tell: as text, without leading zeros."""
+    """Reads decimal numbers of a scale that the wire does not tell."""
 
     def read(values: Sequence[Any]) -> pa.Array:
         texts = pa.array(values, pa.string())
-        if pc.all(pc.match_substring_regex(texts, _PLAIN_DECIMAL), min_count=0).as_py():
-            return texts
-        if not pc.all(pc.match_substring_regex(texts, _DECIMAL), min_count=0).as_py():
-            raise ValueError("not a decimal number")
-        return pa.array([None if value is None else format(Decimal(value), "f") for value in values], pa.string())
+        demand(pc.match_substring_regex(texts, _DECIMAL), "not a decimal number")
+        return plain_decimals(texts)
 
     return read
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidewire.arrow.convert import Misfits, Reader, fitting
+from tidewire.arrow.misfits import Misfits, Reader, fitting
 from tidewire.arrow.types import arrow_type
 from tidewire.model import Column, TableSchema
 
@@ -78,10 +78,11 @@ class Plan:
 
     def batch(self, rows: Rows, *, before: bool = True) -> tuple[pa.RecordBatch, Misfits]:
         """The rows as a batch, and those that hold a value which does not fit its column's type."""
-        misfits: Misfits = {}
+        commit_ts, bad = fitting(rows.commit_ts, lambda values: pa.array(values, pa.int64()), pa.int64())
+        misfits: Misfits = {row: f"commit ts: {reason}" for row, reason in bad.items()}
         arrays = [
             pa.array(rows.ops, pa.int8()),
-            pa.array(rows.commit_ts, pa.int64()),
+            commit_ts,
             pa.array(rows.positions, pa.int32()),
             pa.array(rows.subs, pa.int32()),
             pa.array(rows.partitions, pa.int64()),

@@ -31,7 +31,7 @@ class Decoder:
         self.resources = resources
         # By text and not by id alone: ids of schemas that messages bring along may come again and mean another one.
         self._layout = lru_cache(_CACHED)(read_layout)
-        self._table = lru_cache(_CACHED)(_table)
+        self._table = lru_cache(_CACHED)(table_of)
 
     def decode(self, message: Message) -> Iterator[Event]:
         """The events in one message: one, or none where it has neither key nor value.
@@ -115,7 +115,7 @@ class Decoder:
         return None if computed == stated else f"the row's checksum is {computed}, the message says {stated}"
 
 
-def _table(layout: Layout, key: Layout | None) -> TableSchema:
+def table_of(layout: Layout, key: Layout | None) -> TableSchema:
     names = frozenset() if key is None else {column.name for column in key.columns}
     columns = (
         replace(column, handle_key=column.name in names, primary_key=column.name in names) for column in layout.columns

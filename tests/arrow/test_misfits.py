@@ -1,0 +1,58 @@
+"""Values that do not fit are found, however the reader tells of them, and all others are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidewire.arrow.misfits import Reader, demand, fitting, pointing
+
+TYPE = pa.int32()
+
+
+def silent(values: Any) -> pa.Array:
+    return pa.array(values, pa.string()).cast(TYPE)
+
+
+def naming(values: Any) -> pa.Array:
+    texts = pa.array(values, pa.string())
+    demand(pc.match_substring_regex(texts, "^[0-9]+$"), "not a number")
+    return texts.cast(TYPE)
+
+
+READERS: dict[str, Reader] = {
+    "halving": silent,
+    "naming": naming,
+    "pointing": pointing(silent, "^[0-9]+$"),
+    "pointing at good ones too": pointing(silent, "^[0-4]+$"),
+    "pointing at none": pointing(silent, ".*"),
+}
+SHAPES: dict[str, Callable[[Sequence[str | None]], Any]] = {
+    "list": list,
+    "array": lambda values: pa.array(values, pa.string()),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", READERS)
+@given(values=st.lists(st.sampled_from(["1", "7", "42", "x", "99999999999", None]) | st.just("3"), max_size=60))
+def test_exactly_the_bad_values_are_found(name: str, shape: str, values: list[str | None]) -> None:
+    good = [None if value is None or value == "x" or len(value) > 9 else int(value) for value in values]
+
+    array, misfits = fitting(SHAPES[shape](values), READERS[name], TYPE)
+
+    assert array.type == TYPE
+    assert array.to_pylist() == good
+    assert misfits.keys() == {row for row, value in enumerate(values) if value is not None and good[row] is None}
+
+
+def test_what_is_no_text_at_all_is_found_too() -> None:
+    array, misfits = fitting(["1", {}, "2"], READERS["pointing"], TYPE)
+    assert array.to_pylist() == [1, None, 2]
+    assert list(misfits) == [1]
