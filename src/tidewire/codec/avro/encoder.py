@@ -65,11 +65,11 @@ from tidewire.registry.memory import MemoryRegistry
 
 _TO_BINARY = "CDC:ErrAvroEncodeToBinary"
 _CACHED = 1000  # schemas of tables; more tables than a changefeed has at once
-_OPS: Mapping[Op, bytes] = {Op.INSERT: b"c", Op.UPDATE: b"u", Op.DELETE: b"d"}
+OP_LETTERS: Mapping[Op, bytes] = {Op.INSERT: b"c", Op.UPDATE: b"u", Op.DELETE: b"d"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Registered:
+class Registered:
     """A schema that has an id, the columns it was made of, and the writer of its records."""
 
     columns: tuple[Column, ...]
@@ -93,7 +93,7 @@ class Encoder:
         self.options = options
         self.registry = MemoryRegistry() if resources.registry is None else resources.registry
         self._extension = extension_fields(options)
-        self._schemas: dict[tuple[str, TableName, int | None], _Registered] = {}
+        self._schemas: dict[tuple[str, TableName, int | None], Registered] = {}
         self._layout = lru_cache(_CACHED)(read_layout)
 
     def encode(self, events: Iterable[Event]) -> Iterator[Message]:
@@ -123,7 +123,7 @@ class Encoder:
 
     def _key(self, event: RowChange) -> bytes | None:
         row = event.before if event.after is None else event.after
-        schema = self._registered("key", event.table, key_schema)
+        schema = self.registered("key", event.table, key_schema)
         return None if schema is None or row is None else schema.framed(_columns(schema, row))
 
     def _value(self, event: RowChange) -> bytes | None:
@@ -131,19 +131,19 @@ class Encoder:
             if not (self.options.enable_tidb_extension and self.options.avro_enable_watermark):
                 return None
             return CONTROL.pack(Kind.DELETE, _commit_ts(event))
-        schema = self._registered("value", event.table, value_schema)
+        schema = self.registered("value", event.table, value_schema)
         row = event.before if event.after is None else event.after
         assert schema is not None
         assert row is not None
         return schema.framed(chain(_columns(schema, row), self._about(event, schema)))
 
-    def _about(self, event: RowChange, schema: _Registered) -> Iterator[Any]:
+    def _about(self, event: RowChange, schema: Registered) -> Iterator[Any]:
         """The values of the fields after the columns."""
         checksum = self._checksum(event, schema) if CHECKSUM in self._extension else Checksum()
         for name in self._extension:
             yield _EXTENSION[name](event, schema, checksum)
 
-    def _checksum(self, event: RowChange, schema: _Registered) -> Checksum:
+    def _checksum(self, event: RowChange, schema: Registered) -> Checksum:
         """The event's own checksum, or that of the row which is sent."""
         checksum = event.checksum
         if checksum is not None:
@@ -154,7 +154,7 @@ class Encoder:
             return Checksum(previous=self._crc(event, schema, event.before or {}))
         return Checksum(current=self._crc(event, schema, event.after))
 
-    def _crc(self, event: RowChange, schema: _Registered, row: Row) -> int:
+    def _crc(self, event: RowChange, schema: Registered, row: Row) -> int:
         """The checksum of a row as its reader will see it: with the scale of its DECIMALs, without virtual columns."""
         try:
             layout = self._layout(schema.text, schema.id)
@@ -166,9 +166,10 @@ class Encoder:
         except (ValueError, OverflowError) as error:
             raise EncodeError(PROTOCOL, f"a change of {event.table.name}: {error}", ENCODE_FAILED) from error
 
-    def _registered(
+    def registered(
         self, part: str, table: TableSchema, schema_of: Callable[[TableSchema, Options], RecordSchema | None]
-    ) -> _Registered | None:
+    ) -> Registered | None:
+        """A table's schema for keys or values, registered if it was not; ``None`` where there is none."""
         key = (part, table.name, table.version)
         known = self._schemas.get(key)
         if known is not None and known.columns == table.columns:
@@ -179,7 +180,7 @@ class Encoder:
         writer = self._writer(part, schema.fields)
         topic = self.options.topic or topic_of(table.name)
         schema_id = self.registry.register(subject(topic, part), schema.text)
-        known = _Registered(table.columns, schema_id, schema.text, schema.fields, writer)
+        known = Registered(table.columns, schema_id, schema.text, schema.fields, writer)
         if len(self._schemas) >= _CACHED:
             del self._schemas[next(iter(self._schemas))]
         self._schemas[key] = known
@@ -207,9 +208,9 @@ def _tso(ts: int | None, described: str) -> int:
     return ts
 
 
-_EXTENSION: Mapping[str, Callable[[RowChange, _Registered, Checksum], Any]] = {
+_EXTENSION: Mapping[str, Callable[[RowChange, Registered, Checksum], Any]] = {
     BEFORE: lambda event, schema, _: _before(event, schema),
-    OP: lambda event, *_: _OPS[event.op],
+    OP: lambda event, *_: OP_LETTERS[event.op],
     COMMIT_TS: lambda event, *_: signed(_commit_ts(event)),
     PHYSICAL_TIME: lambda event, *_: physical_ms(_commit_ts(event)),
     CHECKSUM: lambda event, _, checksum: b"%d" % (checksum.previous if event.op is Op.DELETE else checksum.current),
@@ -226,7 +227,7 @@ def _ddl(event: Ddl) -> bytes:
     )  # fmt: skip
 
 
-def _before(event: RowChange, schema: _Registered) -> Any:
+def _before(event: RowChange, schema: Registered) -> Any:
     """The old row, if it is known whole: a record cannot leave columns out."""
     row = event.before
     if not row or (event.after is not None and not event.after.keys() <= row.keys()):
@@ -234,12 +235,13 @@ def _before(event: RowChange, schema: _Registered) -> Any:
     return record(_columns(schema, row))
 
 
-def _columns(schema: _Registered, row: Row) -> Iterator[Any]:
+def _columns(schema: Registered, row: Row) -> Iterator[Any]:
     """The row's values as Avro has them."""
-    return (_column(field, row) for field in schema.fields)
+    return (column_value(field, row) for field in schema.fields)
 
 
-def _column(field: AvroField, row: Row) -> Any:
+def column_value(field: AvroField, row: Row) -> Any:
+    """A row's value of a column as Avro has it."""
     column = field.column
     # Rows have no values of virtual columns; the server writes NULL for them.
     value = None if column.generated is Generated.VIRTUAL else row.get(column.name, _ABSENT)
@@ -299,9 +301,13 @@ def _decimal(field: AvroField, value: Decimal) -> bytes:
         return format(value, "f").encode()
     numerator, denominator = value.as_integer_ratio()
     unscaled: int = numerator * 10 ** scale(field.column) // denominator
-    # The shortest two's complement: one more bit than the magnitude needs, for the sign.
-    bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length() + 1
-    return unscaled.to_bytes((bits + 7) // 8, "big", signed=True)
+    return shortest(unscaled)
+
+
+def shortest(number: int) -> bytes:
+    """The shortest two's complement: one more bit than the magnitude needs, for the sign."""
+    bits = (number if number >= 0 else ~number).bit_length() + 1
+    return number.to_bytes((bits + 7) // 8, "big", signed=True)
 
 
 _DIGITS = 65  # the longest DECIMAL there is

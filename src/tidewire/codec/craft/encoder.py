@@ -38,8 +38,8 @@ from tidewire.model import (
 from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
 from tidewire.model.values import float32
 
-_ROW_OVERHEAD = 32
-_COLUMN_OVERHEAD = 16
+ROW_OVERHEAD = 32
+COLUMN_OVERHEAD = 16
 """What the server reckons with for a row and for a column, besides names and values, when it fills a message."""
 
 
@@ -76,7 +76,7 @@ class _Row(NamedTuple):
         """The size the server believes this row to have."""
         names = len(self.place.schema or b"") + len(self.place.table or b"")
         cells = (cell for _, group in self.groups for cell in group)
-        return _ROW_OVERHEAD + names + sum(len(cell.name) + len(cell.value or b"") + _COLUMN_OVERHEAD for cell in cells)
+        return ROW_OVERHEAD + names + sum(len(cell.name) + len(cell.value or b"") + COLUMN_OVERHEAD for cell in cells)
 
 
 class Encoder:
@@ -140,7 +140,7 @@ class Encoder:
         if event.op is Op.DELETE and self.options.delete_only_output_handle_key_columns:
             columns = (column for column in columns if ColumnFlag.HANDLE_KEY in column.effective_flags)
         return [
-            _Cell(_utf8(column.name), column.type, column.effective_flags, _value(column, row[column.name]))
+            _Cell(_utf8(column.name), column.type, column.effective_flags, value_bytes(column, row[column.name]))
             for column in columns
         ]
 
@@ -197,11 +197,14 @@ def _message(
             groups = [_group(kind, cells, terms) for kind, cells in body]
             written.append(b"".join(groups))
             group_sizes.append(list(map(len, groups)))
-    dictionary = bytes(terms)
-    sizes = [[len(header), len(dictionary)], list(map(len, written)), *group_sizes]
-    tables = b"".join(map(size_table, sizes))
-    parts = (uvarint(VERSION), header, *written, dictionary, tables, reversed_uvarint(len(tables)))
-    return Message(None, b"".join(parts))
+    return Message(None, framed(header, written, bytes(terms), b"".join(map(size_table, group_sizes))))
+
+
+def framed(header: bytes, bodies: Sequence[bytes], dictionary: bytes, group_tables: bytes) -> bytes:
+    """A message of finished parts; ``group_tables`` are the size tables of the bodies that have groups."""
+    sizes = [[len(header), len(dictionary)], list(map(len, bodies))]
+    tables = b"".join(map(size_table, sizes)) + group_tables
+    return b"".join((uvarint(VERSION), header, *bodies, dictionary, tables, reversed_uvarint(len(tables))))
 
 
 def _header(places: Sequence[_Place], terms: TermDictionary) -> bytes:
@@ -212,7 +215,11 @@ def _header(places: Sequence[_Place], terms: TermDictionary) -> bytes:
         Heading(place.commit_ts, place.type, place.partition, schema, table)
         for place, schema, table in zip(places, schemas, tables, strict=True)
     ]
-    columns = zip(*headings, strict=True)
+    return header_of(*zip(*headings, strict=True))
+
+
+def header_of(*columns: Sequence[int]) -> bytes:
+    """The header of events whose headings are given member by member."""
     return b"".join(write(column) for write, column in zip(_HEADER, columns, strict=True))
 
 
@@ -227,19 +234,26 @@ _HEADER: Sequence[Callable[[Sequence[int]], bytes]] = (
 
 
 def _group(kind: GroupType, cells: Sequence[_Cell], terms: TermDictionary) -> bytes:
+    head = group_head(kind, [(cell.name, cell.type, cell.flags) for cell in cells], terms)
+    return head + nullable_strings([cell.value for cell in cells])
+
+
+def group_head(kind: GroupType, columns: Sequence[tuple[bytes, int, int]], terms: TermDictionary) -> bytes:
+    """What comes before a group's values: its columns' names, types and flags."""
+    names, types, flags = zip(*columns, strict=True)
     return b"".join(
         (
             bytes([kind]),
-            uvarint(len(cells)),
-            delta_varints([terms.id(cell.name) for cell in cells]),
-            uvarints(cell.type for cell in cells),
-            uvarints(cell.flags for cell in cells),
-            nullable_strings([cell.value for cell in cells]),
+            uvarint(len(columns)),
+            delta_varints([terms.id(name) for name in names]),
+            uvarints(types),
+            uvarints(flags),
         )
     )
 
 
-def _value(column: Column, value: Value) -> bytes | None:
+def value_bytes(column: Column, value: Value) -> bytes | None:
+    """A value as it stands in a message."""
     if value is None:
         return None
     try:

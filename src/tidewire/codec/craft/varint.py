@@ -16,6 +16,9 @@ _SIGN: Final = 1 << 63
 _LONGEST: Final = 10
 """Bytes of the largest uvarint: 64 bits in sevens."""
 
+_SHORT: Final = tuple(bytes([number]) for number in range(0x80))
+"""The uvarints of one byte, which most are."""
+
 
 def wrap_unsigned(number: int) -> int:
     """The number modulo 2^64, as Go's uint64 arithmetic leaves it."""
@@ -29,6 +32,8 @@ def wrap_signed(number: int) -> int:
 
 def uvarint(number: int) -> bytes:
     """An unsigned number; ``ValueError`` beyond 64 bits."""
+    if 0 <= number <= 0x7F:
+        return _SHORT[number]
     if not 0 <= number <= _MASK:
         raise ValueError(f"{number} is not an unsigned 64-bit integer")
     found = bytearray()
