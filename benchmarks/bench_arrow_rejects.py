@@ -47,7 +47,7 @@ def main() -> None:
         clean = repeated(batch)
         dirty, bad = spoiled(clean)
         found = [reject.pos for reject in decoder.decode(dirty).rejects]
-        times = [best(partial(decoder.decode, each), rounds=5) for each in (clean, dirty)]
+        times = best(partial(decoder.decode, clean), partial(decoder.decode, dirty), rounds=5)
         verdict = "exactly those" if found == bad else f"{len(found)} of {len(bad)}"
         print(f"{case:24} {times[0] * 1e3:9.0f} {times[1] * 1e3:11.0f} {times[1] / times[0]:6.2f}  {verdict}")
 
