@@ -52,14 +52,7 @@ def test_what_goes_in_comes_out(name: str, data: st.DataObject) -> None:
 def gathered(events: list[RowChange]) -> Rows:
     rows = Rows()
     for pos, event in enumerate(events):
-        rows.positions.append(pos)
-        rows.subs.append(0)
-        rows.ops.append(OPS[event.op])
-        rows.commit_ts.append(event.commit_ts)
-        rows.partitions.append(event.partition_id)
-        rows.key_only.append(False)
-        rows.after.append(event.after)
-        rows.before.append(event.before)
+        rows.add(pos, 0, OPS[event.op], event.commit_ts, event.partition_id, False, event.after, event.before)
     return rows
 
 

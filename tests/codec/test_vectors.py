@@ -148,7 +148,7 @@ def expected_bytes(name: str, vector: Vector) -> Any:
     if forgets_names(vector) and unnamed_old_values(vector.plain[0]):
         # The one bug that is not imitated: the name of a column that became NULL is missing.
         message = named(message, vector)
-    return canonical(name, message, vector.options, vector)
+    return canonical(name, message, vector.options)
 
 
 def named(message: Message, vector: Vector) -> Message:
@@ -186,7 +186,7 @@ def _take(old: bytes, prefix: bytes, unnamed: bool) -> tuple[bytes, bytes]:
     return b"{" + text[:end].encode() + b"}", text[end:].encode()
 
 
-def canonical(name: str, message: Message, options: Options, vector: Vector | None = None) -> Any:
+def canonical(name: str, message: Message, options: Options) -> Any:
     if name == "open-protocol":
         return message
     assert message.value is not None

@@ -153,15 +153,16 @@ class BatchDecoder:
         plan = self._plans.get(event.table)
         if plan is None:
             plan = self._plans[event.table] = Plan(event.table, lambda column: value_reader(column, self.policy))
-        rows = groups.of(plan)
-        rows.positions.append(pos)
-        rows.subs.append(sub)
-        rows.ops.append(_CODES[event.op])
-        rows.commit_ts.append(event.commit_ts)
-        rows.partitions.append(event.partition_id)
-        rows.key_only.append(event.handle_key_only)
-        rows.after.append(event.after)
-        rows.before.append(event.before)
+        groups.of(plan).add(
+            pos,
+            sub,
+            _CODES[event.op],
+            event.commit_ts,
+            event.partition_id,
+            event.handle_key_only,
+            event.after,
+            event.before,
+        )
 
     def _build(self, keys: Sequence[Any], values: Sequence[Any], groups: Groups, decoded: Decoded) -> None:
         """Columns out of rows; a message with a row that does not fit goes as a whole."""

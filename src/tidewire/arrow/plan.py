@@ -50,6 +50,27 @@ class Rows:
     after: list[Image | None] = field(default_factory=list)
     before: list[Image | None] = field(default_factory=list)
 
+    def add(
+        self,
+        pos: int,
+        sub: int,
+        op: int,
+        commit_ts: int | None,
+        partition: int | None,
+        key_only: bool,
+        after: Image | None,
+        before: Image | None,
+    ) -> None:
+        """One more row. Where rows come in great numbers, :func:`tidewire.arrow.records.pour` adds them at once."""
+        self.positions.append(pos)
+        self.subs.append(sub)
+        self.ops.append(op)
+        self.commit_ts.append(commit_ts)
+        self.partitions.append(partition)
+        self.key_only.append(key_only)
+        self.after.append(after)
+        self.before.append(before)
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:

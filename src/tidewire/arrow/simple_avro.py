@@ -117,15 +117,7 @@ class Scanner:
         op = _OPS[word, after is not None, before is not None]
         if at != len(value):
             return False
-        rows = groups.of(table.plan)
-        rows.positions.append(pos)
-        rows.subs.append(0)
-        rows.ops.append(op)
-        rows.commit_ts.append(commit_ts)
-        rows.partitions.append(table.partition)
-        rows.key_only.append(key_only is True)
-        rows.after.append(after)
-        rows.before.append(before)
+        groups.of(table.plan).add(pos, 0, op, commit_ts, table.partition, key_only is True, after, before)
         return True
 
     def _table(self, key: tuple[bytes, bytes, int, int]) -> _Table | None:

@@ -131,15 +131,7 @@ class Scanner:
                         members += 2
         if _members(value) != members + _optional_members(message):
             return False
-        rows = groups.of(table.plan)
-        rows.positions.append(pos)
-        rows.subs.append(0)
-        rows.ops.append(op)
-        rows.commit_ts.append(commit_ts)
-        rows.partitions.append(table.partition)
-        rows.key_only.append(message.handleKeyOnly is True)
-        rows.after.append(after)
-        rows.before.append(before)
+        groups.of(table.plan).add(pos, 0, op, commit_ts, table.partition, message.handleKeyOnly is True, after, before)
         return True
 
     def _table(self, message: _Message) -> _Table | None:

@@ -127,8 +127,6 @@ class Carries:
     ddl: frozenset[str] | None = frozenset()
     watermark: bool = True
     bootstrap: bool = False
-    needs_commit_ts: bool = False
-    """Must an event have a commit ts to be sent?"""
     needs_schema: bool = False
     """Is a row understood only after its table's schema was sent?"""
     needs_names: bool = False

@@ -54,6 +54,5 @@ def carries(options: Options = Options()) -> Carries:
         row=frozenset({"nullability", "enum elements", "enum texts"} | {fact for fact in told if told[fact]}),
         ddl=frozenset({"commit ts", "table name", "database name", "type"}) if controls else None,
         watermark=controls,
-        needs_commit_ts=extension,
         needs_names=True,
     )

@@ -41,5 +41,4 @@ def carries(options: Options = Options()) -> Carries:
         row=deleted
         | {"commit ts", "partition", "handle key", "old values", "column types", "column flags", "nullability"},
         ddl=frozenset({"commit ts", "table name", "database name", "type"}),
-        needs_commit_ts=True,
     )

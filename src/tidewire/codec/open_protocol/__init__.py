@@ -40,5 +40,4 @@ def carries(options: Options = Options()) -> Carries:
     return Carries(
         row=old | deleted | {"commit ts", "partition", "handle key", "column types", "column flags", "nullability"},
         ddl=frozenset({"commit ts", "table name", "database name", "type"}),
-        needs_commit_ts=True,
     )

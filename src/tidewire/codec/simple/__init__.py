@@ -37,7 +37,6 @@ def carries(options: Options = Options()) -> Carries:
         row=_ROW_FACTS | checksum,
         ddl=frozenset({"commit ts", "table name", "kind", "table schema"}),
         bootstrap=True,
-        needs_commit_ts=True,
         needs_schema=True,
     )
 
