@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidewire.arrow import BatchDecoder, Decoded
-from tidewire.arrow.decode import Groups
+from tidewire.arrow.plan import Groups
 from tidewire.codec import Options, Resources
 from tidewire.model import Message
 

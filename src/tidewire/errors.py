@@ -11,6 +11,13 @@
     ├── UnknownProtocol      (LookupError)   no codec of that name
     ├── ClaimCheckError      (OSError)       the external part of a large message cannot be had
     ├── RegistryError        (OSError)       a schema registry does not answer, or refuses
+    ├── TopicError           (OSError)       a topic in files is not there, or not as it should be
+    ├── JarError             (OSError)       the jars Spark needs, or the Java to run it, cannot be had
+    ├── DdlMismatch          (ValueError)    a statement does not fit the table it is about
+    ├── SyncError            (RuntimeError)  a sync cannot begin or go on
+    │   ├── SyncStopped                      somebody has to decide how
+    │   ├── KeyNeeded                        a table's rows cannot be told apart
+    │   └── StateError                       what it remembers cannot be read
     └── MissingExtra         (ImportError)   an optional package is not installed
 
 An error carries its facts as attributes and in its text, and survives pickling: its ``args`` are what its
@@ -147,6 +154,68 @@ class RegistryError(TidewireError, OSError):
     def __str__(self) -> str:
         status = "" if self.status is None else f" (HTTP {self.status})"
         return f"schema registry {self.registry}: {self.reason}{status} [{self.code}]"
+
+
+class TopicError(TidewireError, OSError):
+    """A topic in files is not there, or not as it should be, or messages cannot be appended to it."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(topic, reason)
+        self.topic = topic
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"topic {self.topic!r}: {self.reason}"
+
+
+class JarError(TidewireError, OSError):
+    """The jars Spark needs, or the Java to run it, cannot be had."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"Spark jars: {self.reason}"
+
+
+class DdlMismatch(TidewireError, ValueError):
+    """A statement does not fit the table it is about, as far as the table is known."""
+
+    def __init__(self, table: str, reason: str) -> None:
+        super().__init__(table, reason)
+        self.table = table
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.reason}"
+
+
+class SyncError(TidewireError, RuntimeError):
+    """A sync cannot begin or go on."""
+
+
+class SyncStopped(SyncError):
+    """A sync met something that somebody has to decide about."""
+
+
+class KeyNeeded(SyncError):
+    """A table has no key to tell its rows apart, and its mode needs one."""
+
+    def __init__(self, table: str, mode: str) -> None:
+        super().__init__(table, mode)
+        self.table = table
+        self.mode = mode
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table} has neither a primary key nor a unique index over columns that are NOT NULL, "
+            f"which mode {self.mode} needs; mode history does not"
+        )
+
+
+class StateError(SyncError):
+    """The document of what a sync remembers cannot be read."""
 
 
 class MissingExtra(TidewireError, ImportError):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidewire.arrow import Policy, ZeroDates, arrow_type
@@ -113,6 +113,7 @@ def test_model_values_are_read_alike() -> None:
     assert value_reader(Column.of("c", "date"), Policy())([Date("2024-01-01")]).to_pylist() == [date(2024, 1, 1)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.none() | st.integers(-(2**70), 2**70).map(str) | st.text(max_size=3), max_size=30))
 def test_every_value_is_there_or_named(texts: list[str | None]) -> None:
     values, misfits = read("bigint", texts)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import WORDS, row_changes, tables
 from tidewire.arrow import BatchDecoder, Policy, encode_batch
 from tidewire.arrow.convert import value_reader
-from tidewire.arrow.plan import OpCode, Plan, Rows
+from tidewire.arrow.plan import OpCode, Plan, Taken
 from tidewire.codec import PROTOCOLS, Options, Resources, protocol
 from tidewire.model import Bootstrap, RowChange
 from tidewire.registry import MemoryRegistry
@@ -31,7 +31,7 @@ def test_what_goes_in_comes_out(name: str, data: st.DataObject) -> None:
         for event in data.draw(st.lists(row_changes(table), min_size=1, max_size=5))
     ]
     policy = Policy()
-    plan = Plan(table[0], lambda column: value_reader(column, policy))
+    plan = Plan(table[0], value_reader, policy)
     rows, misfits = plan.batch(gathered(events))
     if misfits or policy.counts:
         return  # dates that the calendar does not have are lost on the way in
@@ -49,11 +49,11 @@ def test_what_goes_in_comes_out(name: str, data: st.DataObject) -> None:
     assert sorted(again, key=str) == sorted(rows.select(["_op", "_commit_ts"]).to_pylist(), key=str)
 
 
-def gathered(events: list[RowChange]) -> Rows:
-    rows = Rows()
-    for pos, event in enumerate(events):
-        rows.add(pos, 0, OPS[event.op], event.commit_ts, event.partition_id, False, event.after, event.before)
-    return rows
+def gathered(events: list[RowChange]) -> list[Taken]:
+    return [
+        (pos, 0, OPS[event.op], event.commit_ts, event.partition_id, False, event.after, event.before)
+        for pos, event in enumerate(events)
+    ]
 
 
 def as_batch(name: str, table: object, resources: Resources) -> pa.RecordBatch:

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidewire.arrow.misfits import Reader, demand, fitting, pointing
+from tidewire.arrow.misfits import Reader, demand, fitting, pointing, texts
 
 TYPE = pa.int32()
 
@@ -41,6 +41,7 @@ SHAPES: dict[str, Callable[[Sequence[str | None]], Any]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", READERS)
+@settings(deadline=None)
 @given(values=st.lists(st.sampled_from(["1", "7", "42", "x", "99999999999", None]) | st.just("3"), max_size=60))
 def test_exactly_the_bad_values_are_found(name: str, shape: str, values: list[str | None]) -> None:
     good = [None if value is None or value == "x" or len(value) > 9 else int(value) for value in values]
@@ -56,3 +57,22 @@ def test_what_is_no_text_at_all_is_found_too() -> None:
     array, misfits = fitting(["1", {}, "2"], READERS["pointing"], TYPE)
     assert array.to_pylist() == [1, None, 2]
     assert list(misfits) == [1]
+
+
+@pytest.mark.parametrize(
+    "values", [["a", "\udc80", None, "é"], [b"a", b"\xff", None, b"\xc3\xa9"], ["a", 1, None, "é"]]
+)
+def test_what_is_no_utf8_is_named(values: list[Any]) -> None:
+    array, misfits = fitting(values, texts(lambda found: pa.array(found, pa.string())), pa.string())
+
+    assert array.to_pylist() == ["a", None, None, "é"]
+    assert misfits == {1: "not text in UTF-8"}
+
+
+def test_bytes_in_an_array_are_looked_at_alike() -> None:
+    raw = pa.array([b"a", b"\xff", None], pa.binary())
+
+    array, misfits = fitting(raw, texts(lambda found: found.cast(pa.string())), pa.string())
+
+    assert array.to_pylist() == ["a", None, None]
+    assert misfits == {1: "not text in UTF-8"}

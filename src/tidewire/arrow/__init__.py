@@ -1,16 +1,17 @@
 """Many messages at once: typed Arrow columns from any protocol."""
 
-from tidewire.arrow.convert import Policy, ZeroDates
 from tidewire.arrow.declare import declared
 from tidewire.arrow.decode import BatchDecoder, Decoded, Reject, decode_batch
 from tidewire.arrow.encode import encode_batch
-from tidewire.arrow.plan import OpCode, Plan
+from tidewire.arrow.plan import Notice, OpCode, Plan
+from tidewire.arrow.policy import Policy, ZeroDates
 from tidewire.arrow.types import Engines, arrow_type, engines
 
 __all__ = [
     "BatchDecoder",
     "Decoded",
     "Engines",
+    "Notice",
     "OpCode",
     "Plan",
     "Policy",

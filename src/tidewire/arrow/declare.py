@@ -17,12 +17,13 @@ from tidewire.arrow.convert import names
 from tidewire.arrow.misfits import Misfits, Reader, fitting
 from tidewire.arrow.types import arrow_type
 from tidewire.model import Column, MySQLType, TableSchema
+from tidewire.model.types import TEMPORAL
 
 
 def declared(rows: pa.RecordBatch, table: TableSchema) -> tuple[pa.RecordBatch, Misfits]:
     """The rows with the types the table declares, and those with a value that does not fit.
 
-    Columns keep their places; one that the table does not declare keeps its type.
+    Columns keep their places; one that the table does not declare keeps its type, and so do dates kept as text.
     """
     columns = {column.name: column for column in table.columns}
     misfits: Misfits = {}
@@ -40,13 +41,18 @@ def _image(image: pa.StructArray, columns: Mapping[str, Column], misfits: Misfit
     for number, field in enumerate(image.type):
         array = image.field(number)
         column = columns.get(field.name)
-        if column is not None and arrow_type(column) != array.type:
+        if column is not None and arrow_type(column) != array.type and not _kept(column, array.type):
             array, bad = fitting(array, _reader(column), arrow_type(column))
             for row, reason in bad.items():
                 misfits.setdefault(row, f"column {column.name} ({column.mysql_type}): {reason}")
         arrays.append(array)
         fields.append(field.with_type(array.type))
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=image.is_null())
+
+
+def _kept(column: Column, type_: pa.DataType) -> bool:
+    """Are these dates that a policy kept as text?"""
+    return column.type in TEMPORAL and type_ == pa.string()
 
 
 def _reader(column: Column) -> Reader:

@@ -7,19 +7,29 @@ says what is wrong with a bad message. So there is one set of rules, and a scann
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tidewire.arrow.convert import Policy, value_reader
-from tidewire.arrow.plan import OpCode, Plan, Rows
+from tidewire.arrow.convert import value_reader
+from tidewire.arrow.plan import Groups, Notice, OpCode, Plan, Taken
+from tidewire.arrow.policy import Policy
+from tidewire.arrow.scan import scanner_for
 from tidewire.codec import Options, Resources, protocol
-from tidewire.codec.base import Decoder
 from tidewire.errors import DecodeError, SchemaUnknown
 from tidewire.model import Event, Message, Op, RowChange, TableSchema
+
+_SLICE_MESSAGES: Final = 1024
+_SLICE_BYTES: Final = 1 << 18
+"""How much is read at once, at most: its rows are Python objects, several times larger than the messages."""
+
+_FULL: Final = 1024
+_MOST: Final = 4 * _FULL
+"""A plan with so many rows gets columns; when all plans together have so many, each does."""
 
 _CODES: Mapping[Op, OpCode] = {Op.INSERT: OpCode.INSERT, Op.UPDATE: OpCode.UPDATE, Op.DELETE: OpCode.DELETE}
 
@@ -38,54 +48,17 @@ class Reject:
 
 @dataclass(slots=True)
 class Decoded:
-    """What a batch of messages holds. ``pos`` is a message's place in the batch, ``sub`` an event's in its message."""
+    """What a batch of messages holds. ``pos`` is a message's place in the batch, ``sub`` an event's in its message.
+
+    ``warnings`` are about the columns of the tables in ``batches``, ``counts`` what the policy did to values.
+    """
 
     batches: list[tuple[Plan, pa.RecordBatch]] = field(default_factory=list)
     controls: list[tuple[int, int, Event]] = field(default_factory=list)
     parked: list[tuple[int, SchemaUnknown]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
-
-
-class Groups:
-    """The rows of a batch by plan."""
-
-    def __init__(self) -> None:
-        self.rows: dict[Plan, Rows] = {}
-
-    def of(self, plan: Plan) -> Rows:
-        """The rows of a plan so far."""
-        rows = self.rows.get(plan)
-        if rows is None:
-            rows = self.rows[plan] = Rows()
-        return rows
-
-
-class Scanner(Protocol):
-    """Takes rows out of messages of one protocol."""
-
-    def scan(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], groups: Groups) -> Iterable[int]:
-        """Put rows into groups; the places of the messages that were left alone.
-
-        The codec reads each place as it is given out. A scanner that needs what the codec learns from a message for
-        the messages after it is a generator.
-        """
-        ...
-
-
-SCANNERS: Mapping[str, str] = {
-    "avro": "tidewire.arrow.avro",
-    "canal-json": "tidewire.arrow.canal_json",
-    "craft": "tidewire.arrow.craft",
-    "open-protocol": "tidewire.arrow.open_protocol",
-    "simple": "tidewire.arrow.simple",
-}
-"""The module of each protocol's scanner, loaded when first asked for."""
-
-
-def scanner_for(protocol_name: str, options: Options, policy: Policy, decoder: Decoder) -> Scanner | None:
-    """The scanner of a protocol, if it has one; ``decoder`` reads what it leaves, and knows what came before."""
-    module = SCANNERS.get(protocol_name)
-    return None if module is None else cast("Scanner", import_module(module).Scanner(options, policy, decoder))
+    warnings: list[Notice] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 def decode_batch(
@@ -123,15 +96,21 @@ class BatchDecoder:
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:
         """The rows, controls and rejects of a batch with the columns ``key`` and ``value``."""
-        keys, values = messages.column("key").to_pylist(), messages.column("value").to_pylist()
-        groups, decoded = Groups(), Decoded()
-        left: Iterable[int] = range(len(values))
-        if self._scanner is not None:
-            left = self._scanner.scan(keys, values, groups)
-        for pos in left:
-            self._read(pos, keys[pos], values[pos], groups, decoded)
-        self._build(keys, values, groups, decoded)
-        decoded.rejects.sort(key=lambda reject: reject.pos)
+        decoded, groups, built = Decoded(), Groups(), _Built(before=self._before)
+        counted = Counter(self.policy.counts)
+        for start, part in _slices(messages):
+            keys, values = part.column("key").to_pylist(), part.column("value").to_pylist()
+            left: Iterable[int] = range(start, start + len(values))
+            if self._scanner is not None:
+                left = self._scanner.scan(keys, values, groups, start)
+            for pos in left:
+                self._read(pos, keys[pos - start], values[pos - start], groups, decoded)
+            for plan, rows in groups.take(_FULL, _MOST):
+                built.add(plan, rows)
+        for plan, rows in groups.items():
+            built.add(plan, rows)
+        self._finish(messages, built, decoded)
+        decoded.counts = dict(Counter(self.policy.counts) - counted)
         return decoded
 
     def _read(self, pos: int, key: bytes | None, value: bytes | None, groups: Groups, decoded: Decoded) -> None:
@@ -152,34 +131,60 @@ class BatchDecoder:
     def _add(self, pos: int, sub: int, event: RowChange, groups: Groups) -> None:
         plan = self._plans.get(event.table)
         if plan is None:
-            plan = self._plans[event.table] = Plan(event.table, lambda column: value_reader(column, self.policy))
-        groups.of(plan).add(
-            pos,
-            sub,
-            _CODES[event.op],
-            event.commit_ts,
-            event.partition_id,
-            event.handle_key_only,
-            event.after,
-            event.before,
-        )
+            plan = self._plans[event.table] = Plan(event.table, value_reader, self.policy)
+        op, partition = _CODES[event.op], event.partition_id
+        row = (pos, sub, op, event.commit_ts, partition, event.handle_key_only, event.after, event.before)
+        groups[plan].append(row)
 
-    def _build(self, keys: Sequence[Any], values: Sequence[Any], groups: Groups, decoded: Decoded) -> None:
-        """Columns out of rows; a message with a row that does not fit goes as a whole."""
-        reasons: dict[int, str] = {}
-        built = []
-        for plan, rows in groups.rows.items():
-            batch, misfits = plan.batch(rows, before=self._before)
-            for row, reason in misfits.items():
-                reasons.setdefault(rows.positions[row], reason)
-            built.append((plan, rows, batch))
-        for plan, rows, batch in built:
-            if reasons:
-                kept = [row for row, pos in enumerate(rows.positions) if pos not in reasons]
-                batch = batch if len(kept) == batch.num_rows else batch.take(pa.array(kept, pa.int32()))
+    def _finish(self, messages: pa.RecordBatch, built: _Built, decoded: Decoded) -> None:
+        """Put together what was built; a message with a row that does not fit goes as a whole."""
+        decoded.batches = list(built.batches())
+        decoded.warnings = list(dict.fromkeys(notice for plan, _ in decoded.batches for notice in plan.warnings))
+        if built.misfits:
+            decoded.controls = [control for control in decoded.controls if control[0] not in built.misfits]
+        keys, values = messages.column("key"), messages.column("value")
+        for pos, reason in built.misfits.items():
+            decoded.rejects.append(Reject(pos, reason, None, "value", keys[pos].as_py(), values[pos].as_py()))
+        decoded.rejects.sort(key=lambda reject: reject.pos)
+
+
+def _slices(messages: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The messages in order, as many at once as keep Python's objects for them few, each with its first one's place."""
+    count = messages.num_rows
+    size = min(max(count * _SLICE_BYTES // max(messages.nbytes, 1), 1), _SLICE_MESSAGES)
+    for start in range(0, count, size):
+        yield start, messages.slice(start, size)
+
+
+class _Built:
+    """The columns of a batch so far, and the messages with a row that did not fit.
+
+    Rows of a message can be in several plans, and in columns long since built; so rejected ones leave at the end.
+    """
+
+    def __init__(self, *, before: bool) -> None:
+        self.misfits: dict[int, str] = {}
+        self._before = before
+        self._parts: dict[Plan, list[pa.RecordBatch]] = {}
+
+    def add(self, plan: Plan, rows: Sequence[Taken]) -> None:
+        """Build the columns of more rows."""
+        part, misfits = plan.batch(rows, before=self._before)
+        for row, reason in misfits.items():
+            self.misfits.setdefault(rows[row][0], reason)
+        self._parts.setdefault(plan, []).append(part)
+
+    def batches(self) -> Iterator[tuple[Plan, pa.RecordBatch]]:
+        """One batch for each plan, of the messages that fit; what was built is given away."""
+        bad = pa.array(self.misfits, pa.int32())
+        while self._parts:
+            plan = next(iter(self._parts))
+            parts = [_without(part, bad) for part in self._parts.pop(plan)] if len(bad) else self._parts.pop(plan)
+            batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
             if batch.num_rows:
-                decoded.batches.append((plan, batch))
-        if reasons:
-            decoded.controls = [control for control in decoded.controls if control[0] not in reasons]
-        for pos, reason in reasons.items():
-            decoded.rejects.append(Reject(pos, reason, None, "value", keys[pos], values[pos]))
+                yield plan, batch
+
+
+def _without(part: pa.RecordBatch, bad: pa.Array) -> pa.RecordBatch:
+    lost = pc.is_in(part.column("_pos"), bad)
+    return part.filter(pc.invert(lost)) if pc.any(lost).as_py() else part

@@ -7,16 +7,16 @@ readable codec. So there is one set of rules, and a writer is a faster way to th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
-from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from tidewire.arrow.convert import Policy
+from tidewire.arrow.policy import Policy
+from tidewire.arrow.write import writer_for
 from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.gotext import plain_number
 from tidewire.model import (
@@ -33,34 +33,6 @@ from tidewire.model import (
     Timestamp,
     Value,
 )
-
-
-class Writer(Protocol):
-    """Turns the rows of one table into messages of one protocol."""
-
-    def write(self, rows: pa.RecordBatch) -> tuple[Sequence[bytes | None], Sequence[bytes | None]] | None:
-        """The keys and values of the messages; ``None`` where the rows are for the codec."""
-        ...
-
-
-WRITERS: Mapping[str, str] = {
-    "avro": "tidewire.arrow.write_avro",
-    "craft": "tidewire.arrow.write_craft",
-    "canal-json": "tidewire.arrow.write_canal_json",
-    "open-protocol": "tidewire.arrow.write_open_protocol",
-    "simple-json": "tidewire.arrow.write_simple_json",
-    "simple-avro": "tidewire.arrow.write_simple_avro",
-}
-"""The module of each protocol's writer, loaded when first asked for; Simple has one for each of its encodings."""
-
-
-def writer_for(
-    protocol_name: str, table: TableSchema, options: Options, policy: Policy, resources: Resources
-) -> Writer | None:
-    """The writer of a protocol, if it has one."""
-    name = f"simple-{options.encoding_format}" if protocol_name == "simple" else protocol_name
-    module = WRITERS.get(name)
-    return None if module is None else cast("Writer", import_module(module).Writer(table, options, policy, resources))
 
 
 def encode_batch(
@@ -110,7 +82,9 @@ Write = Callable[[Any], Value]
 
 def value_writer(column: Column, policy: Policy) -> Write:
     """How a column's values, as Arrow gives them to Python, become those of the model."""
-    return _WRITERS[column.type](column, policy)
+    write = _WRITERS[column.type](column, policy)
+    kept = _KEPT_TEXTS.get(column.type)
+    return write if kept is None else lambda value: kept(value) if isinstance(value, str) else write(value)
 
 
 def _image(image: Mapping[str, Any] | None, write: Mapping[str, Write], absent: set[str]) -> Row | None:
@@ -182,6 +156,14 @@ def _set(column: Column, _: Policy) -> Write:
 def _vector(_: Column, __: Policy) -> Write:
     return lambda value: "[" + ",".join(plain_number(number, single=True) for number in value) + "]"
 
+
+_KEPT_TEXTS: Mapping[MySQLType, Callable[[str], Value]] = {
+    MySQLType.DATE: Date,
+    MySQLType.NEWDATE: Date,
+    MySQLType.DATETIME: DateTime,
+    MySQLType.TIMESTAMP: Timestamp,
+}
+"""Dates that a policy kept as text."""
 
 _WRITERS: Mapping[MySQLType, Callable[[Column, Policy], Write]] = {
     **dict.fromkeys(MySQLType, _same),

@@ -90,6 +90,30 @@ def demand(fits: pa.BooleanArray, reason: str, *, sure: bool = True) -> None:
         raise Suspects(pc.indices_nonzero(pc.invert(fits)).to_pylist(), reason, sure=sure)
 
 
+def texts(read: Reader) -> Reader:
+    """A reader of strings that, where it fails, names those that are no text in UTF-8."""
+
+    def named(values: Any) -> pa.Array:
+        try:
+            return read(values)
+        except MISFIT:
+            listed = values.to_pylist() if isinstance(values, pa.Array) else values
+            wrong = [row for row, value in enumerate(listed) if value is not None and not _is_text(value)]
+            if wrong:
+                raise Suspects(wrong, "not text in UTF-8", sure=True) from None
+            raise
+
+    return named
+
+
+def _is_text(value: Any) -> bool:
+    try:
+        str(value, "utf-8") if isinstance(value, bytes) else value.encode()
+    except (UnicodeError, AttributeError):
+        return False
+    return True
+
+
 def pointing(read: Reader, pattern: str) -> Reader:
     """A reader of texts that, where it fails, points at those that do not look as the pattern says.
 

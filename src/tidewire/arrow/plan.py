@@ -14,16 +14,19 @@ A batch has one row per change::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from tidewire.arrow.misfits import Misfits, Reader, fitting
-from tidewire.arrow.types import arrow_type
-from tidewire.model import Column, TableSchema
+from tidewire.arrow.policy import Policy
+from tidewire.arrow.types import warning
+from tidewire.model import Column, TableName, TableSchema
 
 Image = Any
 """One row's wire values: a mapping by column name, or what the plan's :meth:`Plan.wire_values` takes apart."""
@@ -37,39 +40,29 @@ class OpCode(IntEnum):
     DELETE = 2
 
 
-@dataclass(slots=True, eq=False)
-class Rows:
-    """Rows of one plan on their way into columns. Images map a column's wire name to its wire value."""
+Taken = tuple[int, int, OpCode, int | None, int | None, bool, Image | None, Image | None]
+"""A row on its way into columns: message, event in it, what it did, commit ts, partition, key only, new and old image.
 
-    positions: list[int] = field(default_factory=list)
-    subs: list[int] = field(default_factory=list)
-    ops: list[int] = field(default_factory=list)
-    commit_ts: list[int | None] = field(default_factory=list)
-    partitions: list[int | None] = field(default_factory=list)
-    key_only: list[bool] = field(default_factory=list)
-    after: list[Image | None] = field(default_factory=list)
-    before: list[Image | None] = field(default_factory=list)
+A plain tuple, because making anything else takes longer than parsing a row.
+"""
 
-    def add(
-        self,
-        pos: int,
-        sub: int,
-        op: int,
-        commit_ts: int | None,
-        partition: int | None,
-        key_only: bool,
-        after: Image | None,
-        before: Image | None,
-    ) -> None:
-        """One more row. Where rows come in great numbers, :func:`tidewire.arrow.records.pour` adds them at once."""
-        self.positions.append(pos)
-        self.subs.append(sub)
-        self.ops.append(op)
-        self.commit_ts.append(commit_ts)
-        self.partitions.append(partition)
-        self.key_only.append(key_only)
-        self.after.append(after)
-        self.before.append(before)
+
+_WIDTH: Final = 8
+
+
+class Groups(defaultdict["Plan", list[Taken]]):
+    """Rows on their way into columns, by plan."""
+
+    def __init__(self) -> None:
+        super().__init__(list)
+
+    def take(self, least: int, most: int) -> Iterator[tuple[Plan, list[Taken]]]:
+        """Take out the plans with at least so many rows; all, if together they have more than the most."""
+        if sum(map(len, self.values())) > most:
+            least = 1
+        for plan, rows in list(self.items()):
+            if len(rows) >= least:
+                yield plan, self.pop(plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,37 +74,59 @@ class ColumnPlan:
     read: Reader
 
 
+class Notice(NamedTuple):
+    """What a reader of a table should know about a column's type."""
+
+    table: TableName
+    column: str
+    text: str
+
+
 class Plan:
     """How the rows of one table shape become a record batch. Made once per shape and kept."""
 
-    def __init__(self, table: TableSchema, reader_of: Callable[[Column], Reader]) -> None:
+    def __init__(self, table: TableSchema, reader_of: Callable[[Column, Policy], Reader], policy: Policy) -> None:
         self.table = table
-        self.columns = tuple(ColumnPlan(column, arrow_type(column), reader_of(column)) for column in table.columns)
+        self.columns = tuple(
+            ColumnPlan(column, policy.type_of(column), reader_of(column, policy)) for column in table.columns
+        )
         self.struct = pa.struct([pa.field(plan.column.name, plan.type) for plan in self.columns])
 
     def __repr__(self) -> str:
         return f"Plan({self.table.name}, {len(self.columns)} columns)"
+
+    @property
+    def warnings(self) -> list[Notice]:
+        """What a reader of the table should know."""
+        found = ((column.name, warning(column)) for column in self.table.columns)
+        return [Notice(self.table.name, name, text) for name, text in found if text is not None]
 
     def schema(self, *, before: bool) -> pa.Schema:
         """The schema of this plan's batches."""
         fields = [*_HEAD, pa.field("after", self.struct)]
         return pa.schema([*fields, pa.field("before", self.struct), _ABSENT] if before else fields)
 
-    def batch(self, rows: Rows, *, before: bool = True) -> tuple[pa.RecordBatch, Misfits]:
-        """The rows as a batch, and those that hold a value which does not fit its column's type."""
-        commit_ts, bad = fitting(rows.commit_ts, lambda values: pa.array(values, pa.int64()), pa.int64())
+    def batch(self, rows: Sequence[Taken], *, before: bool = True) -> tuple[pa.RecordBatch, Misfits]:
+        """The rows as a batch, and those that hold a value which does not fit its column's type.
+
+        Old rows are read even if they are not wanted, so that what is rejected does not depend on it.
+        """
+        columns = zip(*rows, strict=True) if rows else [()] * _WIDTH
+        positions, subs, ops, times, partitions, key_only, new, old = columns
+        commit_ts, bad = fitting(times, lambda values: pa.array(values, pa.int64()), pa.int64())
         misfits: Misfits = {row: f"commit ts: {reason}" for row, reason in bad.items()}
         arrays = [
-            pa.array(rows.ops, pa.int8()),
+            pa.array(ops, pa.int8()),
             commit_ts,
-            pa.array(rows.positions, pa.int32()),
-            pa.array(rows.subs, pa.int32()),
-            pa.array(rows.partitions, pa.int64()),
-            pa.array(rows.key_only, pa.bool_()),
-            self._struct(rows.after, misfits),
+            pa.array(positions, pa.int32()),
+            pa.array(subs, pa.int32()),
+            pa.array(partitions, pa.int64()),
+            pa.array(key_only, pa.bool_()),
+            self._struct(new, misfits),
         ]
+        old_rows = self._struct(old, misfits)
         if before:
-            arrays += [self._struct(rows.before, misfits), pa.array(self.absent(rows.before), _ABSENT.type)]
+            arrays += [old_rows, pa.array(self.absent(old), _ABSENT.type)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema(before=before)), misfits
 
     def _struct(self, images: Sequence[Image | None], misfits: Misfits) -> pa.Array:
@@ -133,7 +148,12 @@ class Plan:
         """The values of each column, for its reader; a scanner with images of its own takes them apart here."""
         for plan in self.columns:
             name = plan.column.name
-            yield [None if image is None else image.get(name) for image in images]
+            get: Callable[[Any], Any] = itemgetter(name)
+            try:
+                values = list(map(get, images))
+            except (TypeError, KeyError):  # an image is not there, or has a gap
+                values = [None if image is None else image.get(name) for image in images]
+            yield values
 
     def absent(self, images: Sequence[Image | None]) -> Sequence[Sequence[int] | None]:
         """The numbers of the columns that each image leaves out, ``None`` for none."""

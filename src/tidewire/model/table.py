@@ -30,6 +30,11 @@ class TableName(NamedTuple):
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
 
+    @property
+    def folded(self) -> TableName:
+        """The name in lower case: TiDB keeps the spelling of names and compares without it."""
+        return TableName(self.schema.lower(), self.table.lower())
+
 
 class Generated(StrEnum):
     """How a generated column gets its value. Virtual ones are never in a row image."""

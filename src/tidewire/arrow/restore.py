@@ -1,0 +1,111 @@
+"""Typed columns back to the model's values: what a table holds, in MySQL's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from tidewire.codec.gotext import json_number
+from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValue, Time, Timestamp, Value
+
+Restorer = Callable[[Any], Value]
+
+
+def restored(values: pa.Array | pa.ChunkedArray, column: Column, time_zone: str = "UTC") -> list[Value]:
+    """The values of a column; TIMESTAMP in the server's time zone, fractions as long as the column declares."""
+    if pa.types.is_string(values.type) and column.type in _TEXTS:
+        restore = _TEXTS[column.type](column)
+    elif column.type in _RESTORERS:
+        restore = _RESTORERS[column.type](column, time_zone)
+    else:
+        return list(values.to_pylist())
+    return [None if value is None else restore(value) for value in values.to_pylist()]
+
+
+def _date(_: Column, __: str) -> Restorer:
+    def restore(value: date) -> Value:
+        return Date(value.isoformat())
+
+    return restore
+
+
+def _datetime(column: Column, _: str) -> Restorer:
+    def restore(value: datetime) -> Value:
+        return DateTime(_seconds(value, column.decimal or 0))
+
+    return restore
+
+
+def _timestamp(column: Column, time_zone: str) -> Restorer:
+    zone = ZoneInfo(time_zone)
+
+    def restore(value: datetime) -> Value:
+        return Timestamp(_seconds(value.astimezone(zone).replace(tzinfo=None), column.decimal or 0))
+
+    return restore
+
+
+def _seconds(value: datetime, digits: int) -> str:
+    text = value.isoformat(" ", "microseconds")
+    return text[: len(text) - 6 + digits] if digits else text[:-7]
+
+
+def _time(column: Column, _: str) -> Restorer:
+    digits = column.decimal or 0
+
+    def restore(value: int) -> Value:
+        seconds, micros = divmod(abs(value), 1_000_000)
+        minutes, second = divmod(seconds, 60)
+        hours, minute = divmod(minutes, 60)
+        fraction = f".{micros:06}"[: digits + 1] if digits else ""
+        return Time(f"{'-' * (value < 0)}{hours:02}:{minute:02}:{second:02}{fraction}")
+
+    return restore
+
+
+def _integer(_: Column, __: str) -> Restorer:
+    return int
+
+
+def _vector(_: Column, __: str) -> Restorer:
+    def restore(value: list[float]) -> Value:
+        return f"[{','.join(json_number(number, single=True) for number in value)}]"
+
+    return restore
+
+
+def _named_enum(column: Column) -> Restorer:
+    indexes = {name: index for index, name in enumerate(column.elements, 1)} | {"": 0}
+    return lambda text: EnumValue(indexes[text], text)
+
+
+def _named_set(column: Column) -> Restorer:
+    bits = {name: 1 << bit for bit, name in enumerate(column.elements)}
+    return lambda text: SetValue(sum(bits[name] for name in text.split(",")) if text else 0, text)
+
+
+_TEXTS: Mapping[MySQLType, Callable[[Column], Restorer]] = {
+    MySQLType.ENUM: _named_enum,
+    MySQLType.SET: _named_set,
+    MySQLType.DATE: lambda _: Date,
+    MySQLType.DATETIME: lambda _: DateTime,
+    MySQLType.TIMESTAMP: lambda _: Timestamp,
+}
+"""Types that can be text in a table: names of an ENUM or SET, and dates where the policy keeps them as text."""
+
+_RESTORERS: Mapping[MySQLType, Callable[[Column, str], Restorer]] = {
+    MySQLType.BIGINT: _integer,
+    MySQLType.BIT: _integer,
+    MySQLType.DATE: _date,
+    MySQLType.NEWDATE: _date,
+    MySQLType.DATETIME: _datetime,
+    MySQLType.TIMESTAMP: _timestamp,
+    MySQLType.TIME: _time,
+    MySQLType.ENUM: lambda _, __: lambda index: EnumValue(int(index)),
+    MySQLType.SET: lambda _, __: lambda mask: SetValue(int(mask)),
+    MySQLType.VECTOR: _vector,
+}
