@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+JARS := $(VENV)/.jars
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
@@ -18,15 +19,19 @@ $(READY): pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+$(JARS): $(READY) src/tidewire/spark/jars.lock.toml
+	$(BIN)/tidewire jars
+	@touch $@
+
 .PHONY: setup
-setup: $(READY) ## Make the virtual environment
+setup: $(JARS) ## Make the virtual environment and fetch the Spark jars
 
 .PHONY: demo
-demo: $(READY) ## A tour: encode, inspect, decode
+demo: $(JARS) ## A tour: a workload in five protocols becomes tables, checked
 	@$(BIN)/tidewire demo
 
 .PHONY: test
-test: $(READY) ## Run all tests
+test: $(JARS) ## Run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 .PHONY: check
@@ -36,11 +41,11 @@ check: $(READY) ## Format, lint, type-check
 	$(BIN)/mypy
 
 .PHONY: bench
-bench: $(READY) ## Measure: every file in benchmarks/ prints a ratio
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+bench: $(JARS) ## Measure everything and write docs/benchmarks.md
+	@$(BIN)/python benchmarks/page.py
 
 .PHONY: docs
-docs: $(READY) ## Run every example in the documentation
+docs: $(JARS) ## Run every example in the documentation
 	$(BIN)/pytest -q tests/test_docs.py
 
 .PHONY: clean

@@ -6,8 +6,9 @@ before the format was released, with size tables of unsigned differences. The re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
 from tidewire.codec import craft, open_protocol
 from tidewire.model import (
@@ -58,17 +59,37 @@ CASES: Sequence[Sequence[RowChange]] = (
 )
 
 
+DOCUMENT: Sequence[Mapping[str, int]] = ({"craft": 300, "json": 708}, {"craft": 993, "json": 2816})
+"""The bytes in the document's table."""
+
+
 def size(codec: ModuleType, events: Sequence[RowChange]) -> int:
     """Bytes of keys and values together."""
     return sum(len(message.key or b"") + len(message.value or b"") for message in codec.encode(events))
 
 
+def measure() -> list[dict[str, Any]]:
+    """Each case: its rows, the bytes in Craft and in Open Protocol, what the document says, and how they compare."""
+    sizes = [(size(craft, events), size(open_protocol, events)) for events in CASES]
+    return [
+        {
+            "case": number,
+            "rows": len(events),
+            "craft": small,
+            "document_craft": document["craft"],
+            "json": large,
+            "document_json": document["json"],
+            "ratio": large / small,
+        }
+        for number, (events, (small, large), document) in enumerate(zip(CASES, sizes, DOCUMENT, strict=True))
+    ]
+
+
 def lines() -> Iterator[str]:
     """The table."""
     yield f"{'case':<6}{'rows':>6}{'craft':>8}{'json':>8}{'json/craft':>12}"
-    for number, events in enumerate(CASES):
-        small, large = size(craft, events), size(open_protocol, events)
-        yield f"{number:<6}{len(events):>6}{small:>8}{large:>8}{large / small:>12.2f}"
+    for found in measure():
+        yield f"{found['case']:<6}{found['rows']:>6}{found['craft']:>8}{found['json']:>8}{found['ratio']:>12.2f}"
 
 
 if __name__ == "__main__":

@@ -44,7 +44,16 @@ ALLOWED = {
     "codec": {"codec", "model", "errors", "registry"},
     "plain": {"plain", "model", "codec", "errors"},
     "arrow": {"arrow", "model", "codec", "errors"},
+    "topic": {"topic", "model", "errors"},
+    "sync": {"sync", "model", "plain", "errors"},
+    "spark": {"spark", "sync", "arrow", "topic", "codec", "registry", "model", "plain", "errors"},
 }
+
+
+def test_spark_is_imported_in_one_folder_only() -> None:
+    for path in MODULES:
+        if path.relative_to(SOURCE).parts[0] != "spark":
+            assert not any(name.partition(".")[0] in ("pyspark", "py4j") for name in imports(path)), path
 
 
 @pytest.mark.parametrize("room", ALLOWED)

@@ -1,5 +1,9 @@
 """tidewire: TiDB change data out of message queues and into tables that are right."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from tidewire.codec import PROTOCOLS, Options, Resources, protocol
 from tidewire.codec.claim_check import FolderStore, MemoryStore
 from tidewire.errors import (
@@ -41,6 +45,9 @@ from tidewire.model import (
     Watermark,
 )
 
+if TYPE_CHECKING:
+    from tidewire.spark.snapshot import Snapshot, snapshot
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -75,6 +82,7 @@ __all__ = [
     "RowChange",
     "SchemaUnknown",
     "SetValue",
+    "Snapshot",
     "TableName",
     "TableSchema",
     "TidewireError",
@@ -85,4 +93,16 @@ __all__ = [
     "Watermark",
     "__version__",
     "protocol",
+    "snapshot",
 ]
+
+_ON_SPARK = ("Snapshot", "snapshot")
+
+
+def __getattr__(name: str) -> Any:
+    """Names that need Spark are loaded when they are asked for."""
+    if name in _ON_SPARK:
+        from tidewire.spark import snapshot as module
+
+        return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,12 @@ from tidewire import __version__
 from tidewire.cli.decode import decode
 from tidewire.cli.demo import demo
 from tidewire.cli.encode import encode
+from tidewire.cli.generate import generate
 from tidewire.cli.inspect import inspect
+from tidewire.cli.jars import jars
+from tidewire.cli.show import show
+from tidewire.cli.sync import sync
+from tidewire.cli.topic import topic
 from tidewire.cli.transcode import transcode
 from tidewire.errors import TidewireError
 
@@ -33,5 +38,5 @@ def app() -> None:
     """
 
 
-for _verb in (decode, encode, inspect, transcode, demo):
+for _verb in (decode, encode, inspect, transcode, topic, generate, sync, show, jars, demo):
     app.add_command(_verb)

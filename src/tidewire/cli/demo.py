@@ -1,10 +1,12 @@
-"""``tidewire demo``: a small tour."""
+"""``tidewire demo``: the tour. One workload goes through five protocols into tables, and every row is checked."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from decimal import Decimal
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -12,120 +14,144 @@ from rich.table import Table
 from rich.text import Text
 
 from tidewire.cli.inspect import print_fields
-from tidewire.codec import PROTOCOLS, Options, Resources, protocol
-from tidewire.codec.parking import Parking
-from tidewire.model import (
-    Column,
-    Ddl,
-    DdlType,
-    EnumValue,
-    Event,
-    Index,
-    Message,
-    Row,
-    RowChange,
-    TableName,
-    TableSchema,
-    Timestamp,
-    Watermark,
-)
-from tidewire.plain import event_to_plain
-from tidewire.registry import MemoryRegistry
+from tidewire.codec import PROTOCOLS, protocol
+from tidewire.errors import MissingExtra
+from tidewire.model import Watermark
+from tidewire.workload import Habits, Kind, Mark, Statement, Transaction, Workload
 
-_NAME = TableName("shop", "orders")
-_QUERY = (
-    "CREATE TABLE `shop`.`orders` (`id` BIGINT UNSIGNED PRIMARY KEY,`customer` VARCHAR(40),"
-    "`total` DECIMAL(10,2),`state` ENUM('new','paid'),`photo` VARBINARY(16),`placed` TIMESTAMP(3))"
-)
-_TABLE = TableSchema.build(
-    _NAME,
-    [
-        Column.of("id", "bigint unsigned", primary_key=True),
-        Column.of("customer", "varchar(40)"),
-        Column.of("total", "decimal(10,2)"),
-        Column.of("state", "enum('new','paid')"),
-        Column.of("photo", "varbinary(16)"),
-        Column.of("placed", "timestamp(3)"),
-    ],
-    [Index("PRIMARY", ("id",), unique=True, primary=True)],
-    table_id=104,
-    version=470490288428154800,
-)
-_NEW: Row = {
-    "id": 2**64 - 1,
-    "customer": "Zoë <zoe@example.org>",
-    "total": Decimal("19.90"),
-    "state": EnumValue(1, "new"),
-    "photo": b"\x89PNG\r\n",
-    "placed": Timestamp("2026-11-16 09:30:00.250"),
+if TYPE_CHECKING:
+    from tidewire.cli.demo_run import Outcome
+
+FAULTS = ("restart", "duplicate")
+_STATEMENTS = {
+    Kind.ADD_COLUMN: 3.0,
+    Kind.RENAME_COLUMN: 1.0,
+    Kind.MODIFY_COLUMN: 1.0,
+    Kind.DROP_COLUMN: 1.0,
+    Kind.TRUNCATE: 1.0,
+    Kind.RENAME_TABLE: 1.0,
 }
-_PAID: Row = {**_NEW, "state": EnumValue(2, "paid"), "photo": None}
-_TS = 470490288428154880
-
-EVENTS: list[Event] = [
-    Ddl(_NAME, _TS, _QUERY, DdlType.CREATE_TABLE, table_schema=_TABLE),
-    RowChange(_TABLE, _TS + 10, after=_NEW, table_id=104),
-    RowChange(_TABLE, _TS + 20, before=_NEW, after=_PAID, table_id=104),
-    RowChange(_TABLE, _TS + 30, before=_PAID, table_id=104),
-    Watermark(_TS + 40),
-]
-"""A table is made, a row comes, changes and goes, and a watermark says that this is all."""
-
-_OPTIONS = Options(enable_tidb_extension=True, avro_enable_watermark=True, avro_include_before_value=True)
+_ROWS = 1000
+_TABLES = 3
+_SHOWN_ROWS = 3
 
 
 @click.command()
-def demo() -> None:
-    """A small tour: the same five events in every protocol, one message byte by byte, and back again."""
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    console.rule("[bold]five events")
-    for event in EVENTS:
-        console.print(_sentence(event))
-    console.print()
+@click.option("--seed", type=int, default=149, show_default=True, help="Another seed is another workload.")
+@click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Keep everything here.")
+@click.option("--protocol", "-p", "names", multiple=True, type=click.Choice(list(PROTOCOLS)), help="Only this one.")
+def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
+    """The tour: a workload, five protocols, a sync each, and tables that are checked row by row.
 
-    console.rule("[bold]encoded")
-    table = Table(box=None, header_style="bold")
-    table.add_column("protocol")
-    table.add_column("messages", justify="right")
-    table.add_column("bytes", justify="right")
-    table.add_column("decoded again")
-    for name in PROTOCOLS:
-        messages, decoded = _there_and_back(name)
-        size = sum(len(part) for message in messages for part in (message.key, message.value) if part)
-        table.add_row(name, str(len(messages)), str(size), _verdict(decoded))
-    console.print(table)
-    console.print()
+    It takes a minute or two, needs no server, and leaves a picture of how each sync went.
+    The exit code is 1 where a table is not what it should be.
 
-    console.rule("[bold]the watermark in Open Protocol, byte by byte")
-    (message,) = protocol("open-protocol").encode(EVENTS[-1:])
+    \b
+    Example:
+      tidewire demo --protocol simple --seed 3
+    """
+    try:
+        from tidewire.cli.demo_page import page
+        from tidewire.cli.demo_run import run
+        from tidewire.spark.session import session
+    except ImportError as error:
+        raise MissingExtra(str(error.name or error), "sync") from error
+    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    folder = (folder or Path(tempfile.mkdtemp(prefix="tidewire-demo-"))).absolute()
+    workload = Workload(
+        seed, rows=_ROWS, tables=_TABLES, habits=Habits(most_rows=8, statements=0.03, kinds=_STATEMENTS, marks=0.15)
+    )
+    _show_message(console)
+    _show_workload(console, workload)
+
+    console.rule("[bold]five protocols, five syncs")
+    console.print(f"[dim]with faults: {', '.join(FAULTS)}. Starting Spark …[/dim]")
+    spark = session("tidewire demo", master="local[2]", conf=_SMALL)
+    outcomes = []
+    for name in names or PROTOCOLS:
+        with console.status(f"{name} …"):
+            outcome = run(spark, folder / name, name, workload, FAULTS)
+        outcomes.append(outcome)
+        _show_outcome(console, outcome)
+    console.print()
+    _show_tables(console, outcomes[0])
+    spark.stop()
+
+    picture = folder / "frontier.html"
+    picture.write_text(page(outcomes), encoding="utf-8")
+    console.print(f"The picture of it: {picture.as_uri()}", soft_wrap=True)
+    console.print(f"[dim]The tables are in {folder}/<protocol>/lake; see tidewire show --help[/dim]", soft_wrap=True)
+    if not all(outcome.right for outcome in outcomes):
+        sys.exit(1)
+
+
+_SMALL = {
+    "spark.driver.memory": "1500m",
+    # A thousand rows need no more, and every task more would cost its start.
+    "spark.sql.shuffle.partitions": "2",
+    # Nothing runs long enough here for the optimising compiler to pay; without it the room for code would be too small.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+}
+
+
+def _show_message(console: Console) -> None:
+    console.rule("[bold]one message, byte by byte")
+    console.print("[dim]a watermark in Open Protocol: everything up to this moment has been sent[/dim]")
+    (message,) = protocol("open-protocol").encode([Watermark(470490288428154920)])
     print_fields(console, protocol("open-protocol").inspect(message))
-    console.print("[dim]Next: tidewire decode --help, tidewire encode --help, tidewire inspect --help[/dim]")
 
 
-def _there_and_back(name: str) -> tuple[list[Message], list[Event]]:
-    resources = Resources(registry=MemoryRegistry())
-    codec = protocol(name)
-    messages = list(codec.Encoder(_OPTIONS, resources).encode(EVENTS))
-    parking: Parking[None] = Parking(codec.Decoder(_OPTIONS, resources))
-    return messages, [event for message in messages for _, event in parking.decode(message, None)]
+def _show_workload(console: Console, workload: Workload) -> None:
+    console.rule("[bold]the workload")
+    entries = list(workload)
+    changes = [change for entry in entries if isinstance(entry, Transaction) for change in entry.rows]
+    ops = Counter(str(change.op) for change in changes)
+    done = ", ".join(f"{count} {op}s" for op, count in sorted(ops.items()))
+    transactions = sum(isinstance(entry, Transaction) for entry in entries)
+    marks = sum(isinstance(entry, Mark) for entry in entries)
+    console.print(f"{done} in {transactions} transactions, with {marks} watermarks, and these statements:")
+    for entry in entries:
+        if isinstance(entry, Statement):
+            text = Text(f"  {entry.ts}  {entry.ddl.query}", style="cyan")
+            console.print(text, no_wrap=True, overflow="ellipsis")
+    console.print()
 
 
-def _verdict(decoded: Iterable[Event]) -> Text:
-    """Are the rows the ones that went in?"""
-    rows = [(event.op, event.before, event.after) for event in decoded if isinstance(event, RowChange)]
-    expected = [(event.op, event.before, event.after) for event in EVENTS if isinstance(event, RowChange)]
-    same = sum(got == want for got, want in zip(rows, expected, strict=False))
-    return Text(f"{same} of {len(expected)} row changes equal", style="green" if same == len(expected) else "yellow")
+def _show_outcome(console: Console, outcome: Outcome) -> None:
+    mark, style = ("✓", "green") if outcome.right else ("✗", "bold red")
+    console.print(
+        Text.assemble(
+            (f"{mark} {outcome.protocol:<14}", style),
+            f"{outcome.messages:>5} messages, {len(outcome.batches)} batches, {outcome.seconds:5.1f} s   ",
+            (outcome.summary, style),
+        )
+    )
+    for verdict in outcome.verdicts:
+        if not verdict.right:
+            console.print(Text(f"    {verdict.table}: {verdict.text}", style="red"))
+    if outcome.note:
+        console.print(Text(f"    {outcome.note}", style="dim"))
 
 
-def _sentence(event: Event) -> Text:
-    plain = event_to_plain(event)
-    match plain["kind"]:
-        case "row":
-            rows = [f"{side} {plain[side]['state']['text']}" for side in ("before", "after") if plain[side]]
-            return Text(
-                f"  {plain['commit_ts']}  {plain['op']:<9} {plain['schema']}.{plain['table']}  {', '.join(rows)}"
-            )
-        case "ddl":
-            return Text(f"  {plain['commit_ts']}  ddl       {plain['query'][:60]}…")
-    return Text(f"  {plain['ts']}  {plain['kind']}")
+def _show_tables(console: Console, outcome: Outcome) -> None:
+    console.rule(f"[bold]the tables, from {outcome.protocol}")
+    for name, rows in outcome.samples.items():
+        shown = Table(title=f"{name}, {outcome.counts[name]} rows", title_justify="left", box=None, header_style="bold")
+        for column in rows[0] if rows else ():
+            shown.add_column(column, overflow="ellipsis", no_wrap=True, max_width=18)
+        for row in rows[:_SHOWN_ROWS]:
+            shown.add_row(*(Text(_cell(value)) for value in row.values()))
+        console.print(shown)
+        console.print()
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case {"text": text}:
+            return str(text)
+        case {"base64": text}:
+            return f"base64 {text}"
+        case _:
+            return " ".join(str(value).split())

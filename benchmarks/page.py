@@ -1,0 +1,186 @@
+"""Runs every benchmark and writes one page with tables and plots: ``docs/benchmarks.md``.
+
+Each benchmark is measured in a process of its own, so that none warms another. A new one joins by a line in
+``BENCHES``: a module with a function ``measure`` that returns its results as a list of dicts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timezone
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.figure import Figure
+
+import plots
+import tables
+from tables import Rows
+from tidewire.spark.jars import java
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+PICTURES = PAGE.with_suffix("")
+MEASURE = """
+import importlib, json, pathlib, sys
+pathlib.Path(sys.argv[2]).write_text(json.dumps(importlib.import_module(sys.argv[1]).measure()))
+"""
+LIBRARIES = ("pyarrow", "msgspec", "fastavro", "orjson", "confluent-kafka", "pyspark")
+
+
+class Bench(NamedTuple):
+    """A benchmark's module, its place on the page, and how its results are shown."""
+
+    module: str
+    title: str
+    how: str
+    table: Callable[[Rows], str]
+    plot: Callable[[Rows], Figure] | None = None
+
+
+BENCHES = (
+    Bench(
+        "bench_arrow_decode",
+        "Decoding",
+        "A thousand inserts become typed columns: CPU time of the best of fifteen rounds, each of which also times the "
+        "unit, one standard `json.loads` of the Canal-JSON message of that width.\n"
+        "*Go* is TiCDC's own decoder on the same bytes in the same unit, timed on another machine.",
+        partial(tables.listed, tables.DECODE),
+        plots.decode,
+    ),
+    Bench(
+        "bench_arrow_encode",
+        "Encoding",
+        "The same rows go back into messages, in the same rounds as their decoding, which is the unit; the bytes are "
+        "compared with the readable codec's.",
+        partial(tables.listed, tables.ENCODE),
+        plots.encode,
+    ),
+    Bench(
+        "bench_peers",
+        "Peers",
+        "Others decode the same bytes, best of interleaved rounds; the ratio is tidewire's CPU time to the peer's.\n"
+        "Spark's is that of the JVM and its Python workers together, warm, over 200 000 narrow or 50 000 wide rows "
+        "whose columns are computed and dropped.\n"
+        "*tidewire in Spark* does the same through `mapInArrow`, so bytes go to Python and columns come back.\n"
+        "No peer reads Craft.",
+        partial(tables.listed, tables.PEERS),
+        plots.peers,
+    ),
+    Bench(
+        "bench_arrow_rejects",
+        "Bad messages",
+        "One message in a hundred of ten thousand rows is bad; the number is the batch's CPU time, with the same batch "
+        "without bad ones in the same rounds as the unit.\n"
+        "The limit is 1.3, and exactly the bad messages must be rejected.\n"
+        "A dash: that damage leaves this protocol's messages as they are.",
+        tables.rejects,
+    ),
+    Bench(
+        "bench_arrow_memory",
+        "Memory",
+        "Ten thousand narrow messages become columns: the highest use of Python and of Arrow together, with the size "
+        "of the messages as the unit.",
+        partial(tables.listed, tables.MEMORY),
+        plots.memory,
+    ),
+    Bench(
+        "bench_craft_sizes",
+        "Sizes",
+        "The rows of the Craft document's table, encoded now: bytes of keys and values, and beside them what the "
+        "document says.\nIt was written before size tables became signed, which costs Craft 1 and 4 bytes.",
+        partial(tables.listed, tables.SIZES),
+    ),
+)
+
+
+def main() -> None:
+    facts = list(machine())
+    found = {}
+    for bench in BENCHES:
+        print(f"\n== {bench.title}: {bench.module}", flush=True)
+        found[bench.module] = measured(bench.module)
+        print(bench.table(found[bench.module]), flush=True)
+    PICTURES.mkdir(exist_ok=True)
+    for bench in BENCHES:
+        if bench.plot is not None:
+            plots.save(bench.plot(found[bench.module]), picture(bench))
+    PAGE.write_text("\n".join(page(facts, found)), "utf-8")
+    print(f"\n{verdict(found)}\nwritten: {PAGE.relative_to(HERE.parent)}")
+
+
+def measured(module: str) -> Rows:
+    """What a benchmark returns, measured in a new process. It hands over a file, for Spark prints what it likes."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.json"
+        subprocess.run([sys.executable, "-c", MEASURE, module, file], cwd=HERE, check=True)
+        rows: Rows = json.loads(file.read_text())
+    return rows
+
+
+def machine() -> Iterator[tuple[str, str]]:
+    """What the figures depend on."""
+    yield "date", f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    yield "machine", f"{os.cpu_count()} cores, {processor()}"
+    yield "load when it began", f"{os.getloadavg()[0]:.1f}"
+    yield "Python", f"{platform.python_implementation()} {platform.python_version()}"
+    yield "Java", java_version()
+    for library in LIBRARIES:
+        yield library, version(library)
+
+
+def processor() -> str:
+    """Its name, where Linux tells it."""
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text().splitlines() if facts.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())
+
+
+def java_version() -> str:
+    said = subprocess.run([java(), "-version"], check=True, capture_output=True, text=True).stderr
+    return said.partition('"')[2].partition('"')[0]
+
+
+def picture(bench: Bench) -> Path:
+    return PICTURES / f"{bench.title.lower()}.svg"
+
+
+def page(facts: list[tuple[str, str]], found: Mapping[str, Rows]) -> Iterator[str]:
+    yield "# Benchmarks\n"
+    yield "Written by `make bench`, which measures all of it again. Smaller is better everywhere.\n"
+    yield "The messages were made by TiCDC's own encoders: inserts of 6 columns (narrow) and of 31 (wide)."
+    yield "Machines differ and are shared, so look at ratios: both sides of one were measured in the same run.\n"
+    yield f"{verdict(found)}\n"
+    yield f"{tables.markdown(['', ''], facts)}\n"
+    for bench in BENCHES:
+        yield f"## {bench.title}\n"
+        yield f"{bench.how}\n"
+        if bench.plot is not None:
+            yield f"![{bench.title}]({PICTURES.name}/{picture(bench).name})\n"
+        yield f"{bench.table(found[bench.module])}\n"
+
+
+def verdict(found: Mapping[str, Rows]) -> str:
+    """Which limits hold."""
+    limited = [(bench, row) for bench in BENCHES for row in found[bench.module] if "limit" in row]
+    above = [
+        f"{bench.title}, {', '.join(str(row[key]) for key in ('case', 'width', 'kind') if key in row)}"
+        for bench, row in limited
+        if tables.is_above(row)
+    ]
+    if not above:
+        return f"All {len(limited)} limits hold."
+    return f"{len(limited) - len(above)} of {len(limited)} limits hold. Above theirs in this run: {'; '.join(above)}."
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Tables of what was measured, as Markdown that a terminal can show as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
+
+GO_DECODE: Mapping[str, Mapping[str, float]] = {
+    "narrow": {
+        "canal-json": 1.54,
+        "open-protocol": 1.88,
+        "simple-json": 0.71,
+        "simple-avro": 0.66,
+        "craft, 16 rows": 0.63,
+    },
+    "wide": {
+        "canal-json": 2.33,
+        "open-protocol": 2.76,
+        "simple-json": 0.91,
+        "simple-avro": 0.84,
+        "craft, 16 rows": 0.77,
+    },
+}
+"""TiCDC's own decoders on the same bytes in the same unit, the faster of two generations, timed on another machine."""
+
+
+class Column(NamedTuple):
+    """A heading, and what stands under it for a row."""
+
+    heading: str
+    text: Callable[[Row], str]
+
+
+def named(heading: str, key: str) -> Column:
+    return Column(heading, lambda row: str(row[key]))
+
+
+def number(heading: str, key: str, form: str = ",.0f") -> Column:
+    return Column(heading, lambda row: format(row[key], form))
+
+
+def per_second(key: str) -> Column:
+    return Column("rows per CPU-second", lambda row: f"{1e9 / row[key]:,.0f}")
+
+
+def checked(heading: str, key: str, good: str, bad: str) -> Column:
+    return Column(heading, lambda row: good if row[key] else f"**{bad}**")
+
+
+def is_above(row: Row) -> bool:
+    """Is what was measured more than the most it may be?"""
+    return bool(row["ratio"] > row["limit"])
+
+
+def held(row: Row) -> str:
+    """The ratio, bold where it is above its limit."""
+    return f"**{row['ratio']:.2f}**" if is_above(row) else f"{row['ratio']:.2f}"
+
+
+def go_decode(row: Row) -> str:
+    found = GO_DECODE[row["width"]].get(row["case"])
+    return "–" if found is None else f"{found:.2f}"
+
+
+MEASURED = Column("measured", held)
+LIMIT = number("limit", "limit", ".2f")
+PROTOCOL = named("protocol", "case")
+WIDTH = named("width", "width")
+
+DECODE = (
+    PROTOCOL,
+    WIDTH,
+    number("ns a row", "arrow_ns"),
+    per_second("arrow_ns"),
+    MEASURED,
+    LIMIT,
+    Column("Go", go_decode),
+    number("readable codec, ns", "codec_ns"),
+)
+ENCODE = (
+    PROTOCOL,
+    WIDTH,
+    number("ns a row", "encode_ns"),
+    per_second("encode_ns"),
+    number("decode, ns", "decode_ns"),
+    MEASURED,
+    LIMIT,
+    checked("bytes", "equal", "equal", "different"),
+)
+PEERS = (
+    PROTOCOL,
+    WIDTH,
+    named("peer", "peer"),
+    number("its ns a row", "peer_ns"),
+    per_second("peer_ns"),
+    named("against", "against"),
+    number("ns a row", "tidewire_ns"),
+    number("ratio", "ratio", ".2f"),
+    named("the peer gives", "gives"),
+)
+MEMORY = (PROTOCOL, number("input, MB", "input_mb", ".1f"), number("peak, MB", "peak_mb", ".1f"), MEASURED, LIMIT)
+SIZES = (
+    named("case", "case"),
+    named("rows", "rows"),
+    named("Craft", "craft"),
+    named("document", "document_craft"),
+    named("Open Protocol", "json"),
+    named("document", "document_json"),
+    number("ratio", "ratio", ".2f"),
+)
+
+
+def listed(columns: Sequence[Column], rows: Rows) -> str:
+    """A line for each row."""
+    return markdown([column.heading for column in columns], [[column.text(row) for column in columns] for row in rows])
+
+
+def rejects(rows: Rows) -> str:
+    """A line for each kind of bad message, a column for each protocol, marked where other messages were rejected."""
+    cases, kinds = (list(dict.fromkeys(row[key] for row in rows)) for key in ("case", "kind"))
+    found = {(row["case"], row["kind"]): held(row) + ("" if row["exact"] else " **others**") for row in rows}
+    return markdown(["kind", *cases], [[kind, *(found.get((case, kind), "–") for case in cases)] for kind in kinds])
+
+
+def markdown(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table with its columns padded; those of numbers stand to the right."""
+    cells = [list(headings), *map(list, lines)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    right = [all(is_number(text) for text in column[1:]) for column in zip(*cells, strict=True)]
+    rule = ["-" * (width - 1) + ":" if to_right else "-" * width for width, to_right in zip(widths, right, strict=True)]
+    padded = [
+        [
+            text.rjust(width) if to_right else text.ljust(width)
+            for text, width, to_right in zip(line, widths, right, strict=True)
+        ]
+        for line in cells
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [padded[0], rule, *padded[1:]])
+
+
+def is_number(text: str) -> bool:
+    return not text.strip("0123456789.,*–")

@@ -1,0 +1,236 @@
+"""One protocol's part of the tour: write the topic piece by piece, sync each, compare, and remember how it went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tidewire.cli.generate import USUAL
+from tidewire.cli.show import canonical
+from tidewire.codec import Options, Resources
+from tidewire.dispatch import Rule
+from tidewire.model import Row, RowChange, TableSchema
+from tidewire.model.types import TEMPORAL
+from tidewire.plain import value_to_plain
+from tidewire.registry import open_registry
+from tidewire.spark.guess import gated
+from tidewire.spark.snapshot import Snapshot, snapshot
+from tidewire.spark.source import FileSource
+from tidewire.spark.sync import Job, Point, Report, Sync
+from tidewire.spark.targets import open_target
+from tidewire.spark.work import Work
+from tidewire.sync.state import State
+from tidewire.topic.files import FileTopics
+from tidewire.workload import Delivery, Production, Workload, events, produce, rule_for_all, states
+from tidewire.workload.workload import START
+
+_PIECES = 3
+"""The topic grows so many times, and the sync goes on each time, as if time passed."""
+
+_NO_DDL = (
+    "Avro carries no DDL, no watermarks, and no deletes of tables without a primary key: "
+    "compared with what its rows alone lead to"
+)
+
+
+class Batch(NamedTuple):
+    """How things stood after a batch: moments are seconds since the workload began."""
+
+    newest: float
+    applied: float
+    marks: Mapping[str, float]
+    staged: int
+    rows: int
+
+
+class Verdict(NamedTuple):
+    """What a comparison of a table found."""
+
+    table: str
+    right: bool
+    text: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How one protocol's sync went."""
+
+    protocol: str
+    messages: int
+    gated: bool
+    batches: list[Batch] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    note: str = ""
+
+    @property
+    def right(self) -> bool:
+        """Is every table what it should be?"""
+        return all(verdict.right for verdict in self.verdicts)
+
+    @property
+    def summary(self) -> str:
+        """The verdicts in a few words."""
+        good = sum(verdict.right for verdict in self.verdicts)
+        rows = sum(self.counts.values())
+        return f"{good} of {len(self.verdicts)} tables right, {rows} rows"
+
+
+class _Recorder:
+    """Remembers how things stand after each batch."""
+
+    def __init__(self, outcome: Outcome, work: Work) -> None:
+        self._outcome = outcome
+        self._work = work
+        self.newest = START
+
+    def reached(self, point: Point) -> None:
+        """Only finished batches count."""
+
+    def finished(self, report: Report) -> None:
+        """Look at the state the batch left."""
+        state = State.from_plain(self._work.read(f"state/{self._work.names('state')[-1]}"))
+        marks = {
+            f"{at.topic} {at.number}": _since_start(progress.watermark)
+            for at, progress in sorted(state.frontier.partitions.items())
+        }
+        self._outcome.batches.append(
+            Batch(
+                _since_start(self.newest),
+                _since_start(report.applied),
+                marks,
+                sum(each.file.rows for each in state.pending),
+                sum(report.tables.values()),
+            )
+        )
+
+
+def _since_start(ts: int) -> float:
+    return max(0.0, ((ts >> 18) - (START >> 18)) / 1000)
+
+
+def run(spark: Any, folder: Path, name: str, workload: Workload, faults: Iterable[str]) -> Outcome:
+    """Take a workload through a protocol and a sync into tables, and compare."""
+    began = time.perf_counter()
+    options = dict(USUAL.get(name, {}))
+    if name == "avro":
+        options["schema-registry"] = (folder / "schemas.json").as_uri()
+    parsed = Options.parse(options)
+    resources = Resources(registry=open_registry(parsed.schema_registry) if parsed.schema_registry else None)
+    delivery = Delivery(name, parsed, rule_of=rule_for_all(Rule.parse("index-value")))
+    production = produce(workload, delivery, faults, resources)
+
+    job = Job(name, options, gated=gated(name, options))
+    outcome = Outcome(name, len(production.sent), job.gated)
+    lake = folder / "lake"
+    recorder = _Recorder(outcome, Work.of(lake))
+    topics = FileTopics(folder / "topics")
+    for newest, piece in _pieces(production):
+        with topics.appending() as appending:
+            for at, sent in piece:
+                appending.add(at, sent.message)
+        recorder.newest = newest
+        target = open_target(spark, str(lake), job.format)
+        Sync(spark, FileSource(topics), target, Work.of(lake), job, recorder).run(once=True)
+    _compare(outcome, production, snapshot(spark, str(lake)))
+    outcome.seconds = time.perf_counter() - began
+    return outcome
+
+
+def _pieces(production: Production) -> Iterable[tuple[int, Sequence[Any]]]:
+    """The messages in a few pieces, each with about how far the upstream was by then."""
+    placed, moments = list(production.placed()), [entry.ts for entry in production.entries]
+    for number in range(1, _PIECES + 1):
+        part = placed[len(placed) * (number - 1) // _PIECES : len(placed) * number // _PIECES]
+        yield moments[len(moments) * number // _PIECES - 1], part
+
+
+def _compare(outcome: Outcome, production: Production, found: Snapshot) -> None:
+    tables = {
+        str(name): canonical(
+            found[str(name)], table.schema if outcome.gated else _precise(table.schema), found.time_zone
+        )
+        for name, table in found.tables.items()
+    }
+    outcome.counts = {name: len(rows) for name, rows in sorted(tables.items())}
+    outcome.samples = {name: rows[:3] for name, rows in sorted(tables.items())}
+    if outcome.gated:
+        last = production.marks[-1]
+        if found.ts != last:
+            outcome.verdicts.append(Verdict("all tables", False, f"they are at {found.ts}, upstream is at {last}"))
+        (upstream,) = states(production.entries, [last])
+        outcome.verdicts += compare_tables(tables, upstream["tables"])
+    else:
+        outcome.note = _NO_DDL
+        outcome.verdicts += compare_rows(tables, production)
+
+
+def compare_tables(tables: Mapping[str, list[dict[str, Any]]], upstream: Mapping[str, Any]) -> Iterable[Verdict]:
+    """Is every table there, with the same rows, and no other?"""
+    for name in sorted({*tables, *upstream}):
+        if name not in upstream or name not in tables:
+            yield Verdict(name, False, "should not be there" if name in tables else "is missing")
+            continue
+        wanted = [dict(zip(upstream[name]["columns"], row, strict=True)) for row in upstream[name]["rows"]]
+        wrong = _difference(tables[name], wanted)
+        yield Verdict(name, not wrong, f"{wrong} rows differ" if wrong else "equal")
+
+
+def _difference(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> int:
+    one, other = ({repr(sorted(row.items())) for row in rows} for rows in (found, wanted))
+    return max(len(one - other), len(other - one), abs(len(found) - len(wanted)))
+
+
+def compare_rows(tables: Mapping[str, list[dict[str, Any]]], production: Production) -> Iterable[Verdict]:
+    """Does a table have the last image of every row that was not deleted? Statements alone changed nothing then."""
+    last: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {}
+    keys: dict[str, tuple[str, ...]] = {}
+    timed: dict[str, set[str]] = {}
+    for event in events(production.entries):
+        if isinstance(event, RowChange) and event.table.primary_key:
+            name = str(event.table.name)
+            key = keys[name] = event.table.handle_key
+            rows = last.setdefault(name, {})
+            timed.setdefault(name, set()).update(each.name for each in event.table.columns if each.type in TEMPORAL)
+            if event.before is not None:
+                rows.pop(_key(_plain(event.before, event), key), None)
+            if event.after is not None:
+                after = _plain(event.after, event)
+                rows[_key(after, key)] = after
+    for name, rows in sorted(last.items()):
+        found = {_key(row, keys[name]): row for row in tables.get(name, ())}
+        wrong = len(found.keys() ^ rows.keys()) + sum(
+            any(_bare(found[key].get(each), each, timed[name]) != value for each, value in row.items())
+            for key, row in rows.items()
+            if key in found
+        )
+        yield Verdict(name, not wrong, f"{wrong} rows differ" if wrong else "equal as far as rows tell")
+
+
+def _plain(row: Row, event: RowChange) -> dict[str, Any]:
+    timed = {column.name for column in event.table.columns if column.type in TEMPORAL}
+    values = {column.name: value_to_plain(row[column.name], column) for column in event.table.columns}
+    return {name: _bare(value, name, timed) for name, value in values.items()}
+
+
+def _precise(schema: TableSchema) -> TableSchema:
+    """The table with all digits of its seconds, where a protocol does not tell how many there are."""
+    columns = (
+        replace(column, decimal=6) if column.type in TEMPORAL and column.decimal is None else column
+        for column in schema.columns
+    )
+    return replace(schema, columns=tuple(columns))
+
+
+def _bare(value: Any, name: str, timed: Container[str]) -> Any:
+    """A time without zeros at the end of its fraction, so that only the moment counts."""
+    return value.rstrip("0").rstrip(".") if name in timed and value is not None and "." in value else value
+
+
+def _key(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in names)

@@ -1,0 +1,1 @@
+"""Everything that runs on Spark: its jars, its session, and what is built on them."""

@@ -1,0 +1,111 @@
+"""The one place where a Spark session is made, with Iceberg and Delta in it.
+
+Every setting has its reason beside it. A caller's own settings win over these.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tidewire.errors import MissingExtra, OptionError
+from tidewire.spark.jars import java, spark_jars
+
+try:
+    from pyspark.logger import PySparkLogger
+    from pyspark.sql import SparkSession
+except ImportError as error:
+    raise MissingExtra("pyspark", "spark") from error
+
+_EXTENSIONS = (
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "io.delta.sql.DeltaSparkSessionExtension",
+)
+
+_SETTINGS = {
+    "spark.sql.extensions": ",".join(_EXTENSIONS),
+    # Delta wants to be the session catalog even where its tables are named by path; Iceberg's catalogs stand beside it.
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # A TIMESTAMP is an instant; nothing may depend on the zone of the machine that reads it.
+    "spark.sql.session.timeZone": "UTC",
+    # The default, INT96, reaches Arrow as nanoseconds, which hold the years 1677 to 2262 only.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A value that does not fit its column is an error, not NULL.
+    "spark.sql.ansi.enabled": "true",
+    # Rows cross to Python in columns; a type that cannot is an error, not a slow way round.
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+    # A command shows its own progress, and opens no port it was not asked for.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+# PySpark prints each error with its Java stack before it raises it; whoever catches it decides what to print.
+_CHATTER = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+_LOOPBACK = "127.0.0.1"
+
+
+def session(name: str = "tidewire", *, master: str = "local[*]", conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A Spark session that can read and write Iceberg and Delta tables.
+
+    Where one is running already, that one comes back, with what can still be set of ``conf`` set on it. It must have
+    been started with both extensions, because they cannot be added later.
+    """
+    settings = dict(conf or {})
+    if SparkSession.getActiveSession() is None:
+        java()
+        jars = {"spark.jars": ",".join(map(str, spark_jars()))}
+        settings = _SETTINGS | jars | _here(master) | settings
+        for logger in _CHATTER:
+            PySparkLogger.getLogger(logger).disabled = True
+    spark = SparkSession.Builder().appName(name).master(master).config(map=dict(settings)).getOrCreate()
+    present = spark.conf.get("spark.sql.extensions", "") or ""
+    for extension in _EXTENSIONS:
+        if extension not in present:
+            raise OptionError("spark.sql.extensions", f"the running Spark session was started without {extension}")
+    return spark
+
+
+def _here(master: str) -> dict[str, str]:
+    """What a driver on this machine needs: its own Python for the workers, and an address that needs no network."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not master.startswith("local"):
+        return {}
+    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    return {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+
+
+def cloned(spark: SparkSession) -> SparkSession:
+    """A session with its own copy of all settings and temporary views, on the same Spark: one for each thread.
+
+    ``newSession`` would start from the settings Spark was started with and forget a catalog that was added since.
+    """
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+
+
+def iceberg_catalog_conf(name: str, folder: str | Path) -> dict[str, str]:
+    """The settings of an Iceberg catalog kept in a folder: SQLite for the names, the tables beside it.
+
+    They can be given to ``session`` or set on a running session before the catalog is first used. pyiceberg's SQL
+    catalog of the same name reads the same file. The folder must exist when the catalog is used.
+    """
+    root = Path(folder).absolute()
+    if "?" in str(root):  # the driver takes what follows for its parameters, and would write to another file
+        raise OptionError("folder", f"an embedded catalog cannot be in {root}: its name has a question mark")
+    # Writers wait for one another, up to so many milliseconds; with a write-ahead log readers need not.
+    database = f"jdbc:sqlite:{root / 'catalog.db'}?busy_timeout=30000&journal_mode=WAL"
+    prefix = f"spark.sql.catalog.{name}"
+    return {
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.uri": database,
+        f"{prefix}.warehouse": str(root),
+        # Every session has a cache of its own, and would not see what another one commits.
+        f"{prefix}.cache-enabled": "false",
+        # V1 is the layout pyiceberg knows.
+        f"{prefix}.jdbc.schema-version": "V1",
+    }

@@ -1,0 +1,116 @@
+"""Where messages come from: streams with the columns of Spark's Kafka source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType, TimestampType
+
+from tidewire.errors import OptionError
+from tidewire.model import Message, Position
+from tidewire.sync.manifest import Partition
+from tidewire.topic import open_topics
+from tidewire.topic.files import FileTopics, messages_of
+
+SCHEMA = (
+    StructType()
+    .add("key", BinaryType())
+    .add("value", BinaryType())
+    .add("topic", StringType())
+    .add("partition", IntegerType())
+    .add("offset", LongType())
+    .add("timestamp", TimestampType())
+    .add("timestampType", IntegerType())
+)
+
+_FOREVER = "36500d"
+
+
+class Source(Protocol):
+    """A place with topics."""
+
+    @property
+    def uri(self) -> str:
+        """What it is called; without credentials."""
+        ...
+
+    @property
+    def contiguous(self) -> bool:
+        """Do the offsets of a partition have no gaps?"""
+        ...
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The messages from the beginning, as a stream."""
+        ...
+
+    def ends(self) -> Mapping[Partition, int]:
+        """All partitions there are, each with the offset after its last message."""
+        ...
+
+    def sample(self, count: int) -> Iterable[Message]:
+        """Some of the first messages of every partition."""
+        ...
+
+    def fetch(self, positions: Iterable[Position]) -> Mapping[Position, Message]:
+        """The messages at some places."""
+        ...
+
+    def committed(self, offsets: Mapping[Partition, int]) -> None:
+        """Hear how far the sync is; nothing depends on it."""
+        ...
+
+
+class FileSource:
+    """Topics in files. Spark's file stream takes the segments in the order they were written."""
+
+    contiguous = True
+
+    def __init__(self, topics: FileTopics, *, files_per_batch: int = 200) -> None:
+        self._topics = topics
+        self._files_per_batch = files_per_batch
+        self.uri = topics.folder.as_uri()
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The messages from the beginning, as a stream."""
+        if not self._topics.folder.is_dir():
+            raise OptionError("source", f"there are no topics in {self.uri}")
+        return (
+            spark.readStream.schema(SCHEMA)
+            .option("recursiveFileLookup", "true")
+            .option("pathGlobFilter", "*.parquet")
+            .option("maxFilesPerTrigger", self._files_per_batch)
+            # Files older than the newest one by this much would be passed over without a word.
+            .option("maxFileAge", _FOREVER)
+            .parquet(str(self._topics.folder))
+        )
+
+    def ends(self) -> Mapping[Partition, int]:
+        """All partitions there are, each with the offset after its last message."""
+        return {Partition(topic, number): end for (topic, number), end in self._topics.ends().items()}
+
+    def sample(self, count: int) -> Iterable[Message]:
+        """Some of the first messages of every partition."""
+        for topic, partition in self._topics.ends():
+            yield from islice(self._messages(topic, partition), count)
+
+    def fetch(self, positions: Iterable[Position]) -> Mapping[Position, Message]:
+        """The messages at some places."""
+        return {at: next(self._messages(at.topic, at.partition, at.offset)) for at in positions}
+
+    def _messages(self, topic: str, partition: int, start: int = 0) -> Iterator[Message]:
+        return (m for batch in self._topics.read(topic, partition, start) for m in messages_of(batch))
+
+    def committed(self, offsets: Mapping[Partition, int]) -> None:
+        """Files do not ask."""
+
+
+def open_source(spark: SparkSession, uri: str) -> Source:
+    """The source behind a URI."""
+    if uri.startswith("kafka://"):
+        from tidewire.spark.kafka import KafkaPlace, KafkaSource
+
+        return KafkaSource(spark, KafkaPlace.parse(uri))
+    return FileSource(open_topics(uri))

@@ -1,0 +1,113 @@
+"""How messages are read: what an executor needs to make itself a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+
+from tidewire.arrow import BatchDecoder, Policy, ZeroDates
+from tidewire.codec import Options, Resources, protocol
+from tidewire.codec.claim_check import MAX_BYTES, ClaimCheckStore, FolderStore
+from tidewire.codec.simple import Decoder as SimpleDecoder
+from tidewire.errors import ClaimCheckError, OptionError
+from tidewire.model import TableSchema
+from tidewire.registry import open_registry
+from tidewire.spark.work import is_local, open_filesystem
+
+
+class Before(StrEnum):
+    """How much of an old row is wanted."""
+
+    ALL = "all"
+    KEY = "key"
+    """Only the handle key's columns, all where the message does not tell which those are: enough to keep a mirror."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """How messages are read. It travels to executors, so it holds names and settings and nothing that is open.
+
+    ``options`` are TiCDC's, by TiCDC's names. ``gated``: rows carry a commit ts and watermarks say when they are
+    complete; else a row's ts is its offset. ``schemas`` are those Simple sent in earlier batches.
+    """
+
+    protocol: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    gated: bool = True
+    zero_dates: ZeroDates = ZeroDates.NULL
+    before: Before = Before.ALL
+    schemas: tuple[TableSchema, ...] = ()
+
+    def parsed(self) -> Options:
+        """The options, checked."""
+        return Options.parse(self.options)
+
+    def decoder(self) -> BatchDecoder:
+        """A decoder for one task.
+
+        Plans are kept from task to task, in each process. But schemas that messages brought are not: what a task knows
+        must not depend on which tasks ran before it.
+        """
+        if protocol(self.protocol).carries(self.parsed()).needs_schema:
+            return _SeededDecoder(self)
+        return _kept_decoder(self.protocol, tuple(sorted(self.options.items())), self.zero_dates)
+
+
+class _SeededDecoder(BatchDecoder):
+    """A decoder that knows schemas from before."""
+
+    def __init__(self, reader: Reader) -> None:
+        options = reader.parsed()
+        policy = Policy(options.time_zone, reader.zero_dates)
+        super().__init__(reader.protocol, options, resources_of(options), policy=policy)
+        if isinstance(self._decoder, SimpleDecoder):
+            for schema in reader.schemas:
+                self._decoder.schemas.add(schema)
+
+
+@lru_cache(maxsize=4)
+def _kept_decoder(name: str, settings: tuple[tuple[str, str], ...], zero_dates: ZeroDates) -> BatchDecoder:
+    options = Options.parse(dict(settings))
+    policy = Policy(options.time_zone, zero_dates, lost_floats=name == "craft")
+    return BatchDecoder(name, options, resources_of(options), policy=policy)
+
+
+def resources_of(options: Options) -> Resources:
+    """The claim checks and the schema registry that the options name."""
+    return Resources(
+        claim_check=open_store(options.claim_check_storage_uri) if options.claim_check_storage_uri else None,
+        registry=open_registry(options.schema_registry) if options.schema_registry else None,
+    )
+
+
+def open_store(uri: str) -> ClaimCheckStore:
+    """The claim checks in a folder, on a local disk or in any store Arrow knows."""
+    try:
+        filesystem, path = open_filesystem(uri)
+    except OptionError as error:
+        raise OptionError("claim-check-storage-uri", error.reason) from error
+    return FolderStore(path) if is_local(filesystem) else _RemoteStore(uri)
+
+
+class _RemoteStore:
+    """Claim checks in a store Arrow knows."""
+
+    def __init__(self, uri: str) -> None:
+        self._filesystem, self._path = open_filesystem(uri)
+
+    def put(self, name: str, data: bytes) -> None:
+        with self._filesystem.open_output_stream(f"{self._path}/{name}") as stream:
+            stream.write(data)
+
+    def get(self, name: str) -> bytes:
+        try:
+            with self._filesystem.open_input_file(f"{self._path}/{name}") as file:
+                if file.size() > MAX_BYTES:
+                    raise ClaimCheckError(name, f"larger than {MAX_BYTES} bytes")
+                return bytes(file.read())
+        except ClaimCheckError:
+            raise
+        except OSError as error:
+            raise ClaimCheckError(name, str(error)) from error

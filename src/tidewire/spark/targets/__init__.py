@@ -1,0 +1,22 @@
+"""Where a sync's tables are: one contract, a module per table format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import SparkSession
+
+from tidewire.spark.targets.base import Field, Mark, Target, TargetError
+from tidewire.spark.targets.delta import DeltaTarget
+from tidewire.spark.targets.iceberg import IcebergTarget
+
+TARGETS: Mapping[str, Callable[[SparkSession, str], Target]] = {"iceberg": IcebergTarget, "delta": DeltaTarget}
+"""The table formats by name."""
+
+
+def open_target(spark: SparkSession, uri: str, format_: str) -> Target:
+    """The tables in a place."""
+    return TARGETS[format_](spark, uri)
+
+
+__all__ = ["TARGETS", "DeltaTarget", "Field", "IcebergTarget", "Mark", "Target", "TargetError", "open_target"]

@@ -1,0 +1,49 @@
+"""Tables whose shape is told by their rows: no DDL was seen, or the protocol sends none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidewire.model import Column, TableName, TableSchema
+from tidewire.sync.catalogue import Catalogue, stored
+from tidewire.sync.ddl.edits import Place
+from tidewire.sync.steps import Alter, ColumnStep, Create, GoneColumn, NewColumn, Step, TypedColumn
+
+
+def conformed(catalogue: Catalogue, name: TableName, shape: TableSchema, ts: int, *, follow: bool) -> list[Step]:
+    """The steps that give a table room for rows of a shape.
+
+    ``follow``: rows are all there is to tell how the table changes, so a column that the shape lacks is gone, and one
+    with another type has that type.
+    """
+    shape = stored(shape)
+    table = catalogue.tables.get(name)
+    if table is None:
+        catalogue.tables[name] = shape
+        return [Create(shape, ts)]
+    columns, after = _columns(table, shape, follow=follow)
+    if not columns:
+        return []
+    catalogue.tables[name] = after
+    return [Alter(stored(table), stored(after), columns, ts)]
+
+
+def _columns(table: TableSchema, shape: TableSchema, *, follow: bool) -> tuple[tuple[ColumnStep, ...], TableSchema]:
+    known = {column.name.lower(): column for column in table.columns}
+    told = {column.name.lower(): column for column in shape.columns}
+    steps: list[ColumnStep] = []
+    columns: list[Column] = []
+    for column in table.columns:
+        now = told.get(column.name.lower())
+        if follow and now is None:
+            steps.append(GoneColumn(column.name))
+            continue
+        if follow and now is not None and now.mysql_type != column.mysql_type:
+            steps.append(TypedColumn(column, replace(now, name=column.name)))
+            column = replace(now, name=column.name)
+        columns.append(column)
+    for column in shape.columns:
+        if column.name.lower() not in known:
+            steps.append(NewColumn(column, Place(), column.default))
+            columns.append(column)
+    return tuple(steps), replace(table, columns=tuple(columns))

@@ -1,0 +1,370 @@
+"""The planner: what one micro-batch makes of the tables, as an ordered list of steps and a new state.
+
+The rules, in one place. A row or a DDL counts once everything up to its ts has been read from every partition (the
+global watermark). DDL happen in the order of their ts, those with one ts together, and a table's rows up to that ts
+come first. Rows above the watermark stay staged.
+
+Where a protocol sends no commit ts, a row's ts is its offset and everything read counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from tidewire.errors import SyncStopped
+from tidewire.model import Ddl, TableName, TableSchema
+from tidewire.model.tso import to_datetime
+from tidewire.sync.catalogue import Catalogue, Statement, stored
+from tidewire.sync.conform import conformed
+from tidewire.sync.ddl.edits import DropDatabase, Edit, Impossible
+from tidewire.sync.ddl.lex import signature
+from tidewire.sync.ddl.parse import edits
+from tidewire.sync.frontier import Progress
+from tidewire.sync.manifest import FoundDdl, Manifest, Partition, Rejected, StagedFile
+from tidewire.sync.state import DdlId, Hold, OnBad, Pending, State
+from tidewire.sync.steps import Drop, Merge, Rename, SetAside, Slice, Step
+
+END: Final = 2**63 - 1
+"""Later than any ts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a plan depends on besides state and manifest.
+
+    ``gated``: do rows wait for watermarks? ``ddl``: are DDL sent, or do rows alone tell how tables change?
+    ``contiguous``: do the offsets of a partition have no gaps? ``until``: the ts above which nothing is applied.
+    ``wants``: is a table to be followed?
+    """
+
+    gated: bool = True
+    ddl: bool = True
+    contiguous: bool = True
+    until: int | None = None
+    on_bad: OnBad = OnBad.HOLD
+    time_zone: str = "UTC"
+    wants: Callable[[TableName], bool] = lambda name: True
+    understand: Callable[[Ddl], tuple[Edit, ...]] = edits
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The tables as of one moment of the upstream.
+
+    ``ts`` is ``None`` where the protocol has no watermarks, and no moment can be named. ``held`` gives the ts of tables
+    that are behind it.
+    """
+
+    ts: int | None
+    tables: tuple[TableSchema, ...]
+    held: Mapping[TableName, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Steps to take in order, the state after them, and what to tell people. ``done`` are files of no more use."""
+
+    steps: tuple[Step, ...]
+    state: State
+    publication: Publication | None
+    notes: tuple[str, ...] = ()
+    done: tuple[StagedFile, ...] = ()
+
+
+def plan(state: State, manifest: Manifest, settings: Settings = Settings()) -> Planned:
+    """What a batch makes of the tables."""
+    draft = _Draft(state, settings)
+    draft.take_in(manifest)
+    draft.advance()
+    return draft.planned(manifest)
+
+
+class _Draft:
+    """A plan in the making."""
+
+    def __init__(self, state: State, settings: Settings) -> None:
+        self.settings = settings
+        self.before = state
+        self.frontier = state.frontier
+        self.catalogue = Catalogue(state.tables.values(), state.marks)
+        self.pending: dict[TableName, list[Pending]] = {}
+        for each in state.pending:
+            self.pending.setdefault(each.file.table.folded, []).append(each)
+        self.queue = list(state.queue)
+        self.log = dict.fromkeys(state.log)
+        self.holds = [] if settings.on_bad is OnBad.SKIP else list(state.holds)
+        self.blocked: dict[TableName, int] = {}
+        self.parked = state.parked
+        self.schemas = dict.fromkeys(state.schemas)
+        self.applied = state.applied
+        self.steps: list[Step] = []
+        self.done: list[StagedFile] = []
+        self.notes: list[str] = []
+
+    # What came
+
+    def take_in(self, manifest: Manifest) -> None:
+        """Fold a batch into the draft."""
+        for rejected in manifest.rejected:
+            self._reject(rejected)
+        if manifest.reject_files:
+            self.steps.append(SetAside(manifest.reject_files))
+        self._queue(manifest.ddls)
+        self.frontier = self.frontier.read(
+            manifest.read, manifest.ends, applied=self.applied, contiguous=self.settings.contiguous
+        )
+        self.parked = manifest.parked
+        self.schemas.update(dict.fromkeys(manifest.schemas))
+        for file in manifest.files:
+            if self.settings.wants(file.table):
+                self.pending.setdefault(file.table.folded, []).append(Pending(file))
+            else:
+                self.done.append(file)
+
+    def _queue(self, ddls: Iterable[FoundDdl]) -> None:
+        """New DDL; copies from other partitions and replays are no news."""
+        known = {self._id(found) for found in self.queue} | self.log.keys()
+        for found in sorted(ddls, key=lambda found: (found.at, found.sub)):
+            identity = self._id(found)
+            if identity in known:
+                continue
+            progress = self.frontier.partitions.get(Partition(found.at.topic, found.at.partition))
+            if self.settings.gated and identity.ts < self.applied and progress is not None and not progress.late:
+                raise SyncStopped(
+                    f"the DDL of {identity.ts} at {found.at} is older than the tables, which are complete up to "
+                    f"{self.applied}, and was never seen: {found.ddl.query}"
+                )
+            known.add(identity)
+            self.queue.append(found)
+
+    def _id(self, found: FoundDdl) -> DdlId:
+        if self.settings.gated:
+            return DdlId(self._ts(found), found.ddl.table.folded, signature(found.ddl.query))
+        return DdlId(self._ts(found), TableName(found.at.topic, str(found.at.partition)), found.ddl.query)
+
+    def _ts(self, found: FoundDdl) -> int:
+        return found.ddl.commit_ts or 0 if self.settings.gated else found.at.offset
+
+    def _reject(self, rejected: Rejected) -> None:
+        """A message that cannot be read stops its table before it, or all tables where it may be any's."""
+        if self.settings.on_bad is OnBad.STOP:
+            raise SyncStopped(f"a message cannot be read, {rejected.at}: {rejected.reason}")
+        if self.settings.on_bad is OnBad.SKIP:
+            return
+        progress = self.frontier.partitions.get(Partition(rejected.at.topic, rejected.at.partition), Progress())
+        if not self.settings.gated:
+            ts = rejected.at.offset - 1
+        elif rejected.commit_ts is None:
+            ts = max(rejected.after, progress.watermark)
+        elif rejected.commit_ts < self.applied and not progress.late:
+            return
+        else:
+            ts = rejected.commit_ts - 1
+        self.holds.append(Hold(ts, rejected.at, rejected.reason, rejected.table))
+
+    # How far it goes
+
+    def advance(self) -> None:
+        """Everything that is complete, in order."""
+        reach = self._reach()
+        due = sorted((found for found in self.queue if self._ts(found) <= reach), key=self._ts)
+        if reach < self.applied:
+            return
+        for ts, group in groupby(due, key=self._ts):
+            self._execute(list(group), ts, complete=ts < reach)
+        reach = self._reach()
+        for name in sorted(self.pending):
+            self._merge(name, reach)
+        if self.settings.gated:
+            self.applied = max(self.applied, reach)
+        self._forget(reach)
+
+    def _reach(self) -> int:
+        """The moment up to which everything is there and nothing stands in the way."""
+        if not self.settings.gated:
+            return END
+        limits = [self.frontier.watermark, *(each.commit_ts - 1 for each in self.parked)]
+        limits += [hold.ts for hold in self.holds if hold.table is None]
+        return min(limits if self.settings.until is None else [*limits, self.settings.until])
+
+    def _limit(self, name: TableName, partition: Partition | None = None) -> int:
+        """How far a table may go, whatever the watermark says; without watermarks each partition stops for itself."""
+        holds = [hold.ts for hold in self.holds if self._concerns(hold, name, partition)]
+        return min([*holds, self.blocked.get(name, END)])
+
+    def _concerns(self, hold: Hold, name: TableName, partition: Partition | None) -> bool:
+        if hold.table is not None and hold.table.folded != name:
+            return False
+        return self.settings.gated or partition in (None, Partition(hold.at.topic, hold.at.partition))
+
+    # What it does
+
+    def _execute(self, group: Iterable[FoundDdl], ts: int, *, complete: bool) -> None:
+        """DDL of one moment, unless one of their tables is held before it: then they wait together.
+
+        A watermark can come before the DDL of its ts, so until there is a later one they may not be ``complete``. Only
+        renames mind: one may need a name that another one, still to come, makes free.
+        """
+        understood = [(found, self.settings.understand(found.ddl)) for found in group]
+        names = {name for _, does in understood for edit in does for name in self._touched(edit)}
+        for found, does in understood:
+            self._refuse_impossible(found, does, ts)
+        if any(self._limit(name) < ts for name in names):
+            for name in names:
+                self.blocked[name] = min(self._limit(name), ts - 1)
+            return
+        for name in sorted(names):
+            self._merge(name, ts)
+        if not complete and self.catalogue.collides(edit for _, does in understood for edit in does):
+            return
+        now = self._text(ts) if self.settings.gated else None
+        statements = [Statement(does, ts, now, found.ddl.table_schema) for found, does in understood]
+        self._add_steps(self.catalogue.execute(statements))
+        for found, _ in understood:
+            self.queue.remove(found)
+            self.log[self._id(found)] = None
+        for name in names & self.pending.keys():
+            self.pending[name] = [
+                replace(each, since=max(each.since, ts + 1), fresh=max(each.fresh, ts + 1))
+                for each in self.pending[name]
+            ]
+
+    def _touched(self, edit: Edit) -> frozenset[TableName]:
+        """The tables whose rows come before an edit. A database may have tables nothing is known of but rows."""
+        names = self.catalogue.touched(edit)
+        if isinstance(edit, DropDatabase):
+            names |= {name for name in self.pending if name.schema == edit.schema.lower()}
+        return names
+
+    def _refuse_impossible(self, found: FoundDdl, does: Iterable[Edit], ts: int) -> None:
+        """A statement that cannot be followed is as good as a message that cannot be read.
+
+        In offset order replays run statements again, which then find their work done; that is no objection.
+        """
+        for edit in does:
+            objection = self.catalogue.objection(edit)
+            if objection is None or not (self.settings.gated or isinstance(edit, Impossible)):
+                continue
+            reason = f"{objection}: {found.ddl.query}"
+            if self.settings.on_bad is OnBad.STOP:
+                raise SyncStopped(f"{found.at}: {reason}")
+            if self.settings.on_bad is OnBad.SKIP:
+                self.notes.append(f"{found.at}: passed over, {reason}")
+                continue
+            hold = Hold(ts - 1, found.at, reason, getattr(edit, "name", None))
+            if hold not in self.holds:
+                self.holds.append(hold)
+
+    def _merge(self, name: TableName, upto: int) -> None:
+        """The rows of a table up to a ts, where there are new ones."""
+        slices, kept, fresh = [], [], False
+        for each in self.pending.get(name, ()):
+            file, limit = each.file, min(upto, self._limit(name, each.file.partition))
+            if not self._readable(file) or max(each.since, file.min_ts) > min(limit, file.max_ts):
+                kept.append(each)
+                continue
+            fresh = fresh or max(each.fresh, file.min_ts) <= min(limit, file.max_ts)
+            slices.append(Slice(file, each.since, limit))
+            boundary = limit if self.settings.gated else limit + 1
+            kept.append(replace(each, since=max(each.since, boundary), fresh=max(each.fresh, limit + 1)))
+        slices.sort(key=lambda slice_: slice_.file.last_offset)
+        # A slice from between a file's first and last ts may be empty, so it tells no shape. Nothing is lost: the
+        # file's first row has told it, and what changed the table since then was a DDL.
+        shapes = list(dict.fromkeys(slice_.file.shape for slice_ in slices if _has_rows(slice_)))
+        if self.settings.gated:  # A delete may tell its key only; the order of columns is in a whole row.
+            shapes.sort(key=lambda shape: -len(shape.columns))
+        if not fresh or not (shapes or name in self.catalogue.tables):
+            return
+        self.pending[name] = kept
+        for shape in shapes:
+            self._add_steps(conformed(self.catalogue, name, shape, upto, follow=self._is_new(shape)))
+        ts = max(slice_.to_ts for slice_ in slices) if self.settings.gated else max(s.file.max_ts for s in slices)
+        self._add_steps([Merge(stored(self.catalogue.tables[name]), tuple(slices), ts)])
+
+    def _is_new(self, shape: TableSchema) -> bool:
+        """Does a shape say that its table changed?
+
+        Only without DDL to say so, and not when it was there before, or when it is a deleted row's, which has the key
+        alone.
+        """
+        if self.settings.ddl or shape in self.schemas or len(shape.handle_key) == len(shape.columns):
+            return False
+        self.schemas[shape] = None
+        return True
+
+    def _readable(self, file: StagedFile) -> bool:
+        """Offset order needs everything before; watermarks do not come out of a gap, so gated rows need no more."""
+        if self.settings.gated or not self.settings.contiguous:
+            return True
+        return file.last_offset < self.frontier.partitions[file.partition].next
+
+    def _add_steps(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            self.steps += self._wanted(step)
+
+    def _wanted(self, step: Step) -> list[Step]:
+        """A step as far as it concerns tables that are wanted: a table renamed out of sight is gone."""
+        wants = self.settings.wants
+        if not isinstance(step, Rename):
+            return [step] if any(wants(name) for name in step.tables) else []
+        moves = tuple(move for move in step.moves if wants(move[0]) and wants(move[1]))
+        self.notes += [
+            f"{new} was {old} before, which is not followed: only rows that change from now on will be in it"
+            for old, new in step.moves
+            if wants(new) and not wants(old)
+        ]
+        gone: list[Step] = [Drop(old, step.ts) for old, new in step.moves if wants(old) and not wants(new)]
+        return [*gone, Rename(moves, step.ts)] if moves else gone
+
+    def _forget(self, reach: int) -> None:
+        """Files whose rows are all applied. Those of the last moment stay: see :class:`Pending`."""
+        for name, files in list(self.pending.items()):
+            least = min(reach, self._limit(name)) if self.settings.gated else 0
+            finished = [each.file.max_ts < max(each.since, least) for each in files]
+            self.done += [each.file for each, over in zip(files, finished, strict=True) if over]
+            self.pending[name] = [each for each, over in zip(files, finished, strict=True) if not over]
+
+    def _text(self, ts: int) -> str:
+        moment = to_datetime(ts).astimezone(ZoneInfo(self.settings.time_zone))
+        return moment.replace(tzinfo=None).isoformat(" ", "microseconds")
+
+    # The result
+
+    def planned(self, manifest: Manifest) -> Planned:
+        """The plan."""
+        state = self.before
+        after = replace(
+            state,
+            sequence=state.sequence + 1,
+            batch=max(state.batch, manifest.batch),
+            applied=self.applied,
+            frontier=self.frontier,
+            tables={table.name: table for table in self.catalogue.tables.values()},
+            marks=self.catalogue.marks,
+            pending=tuple(each for files in self.pending.values() for each in files),
+            queue=tuple(self.queue),
+            log=tuple(self.log),
+            schemas=tuple(self.schemas),
+            parked=self.parked,
+            holds=tuple(self.holds),
+            rejected=state.rejected + len(manifest.rejected),
+        )
+        news = self.steps or self.applied > state.applied
+        notes = (*self.notes, *self.catalogue.notes)
+        return Planned(tuple(self.steps), after, self._publication() if news else None, notes, tuple(self.done))
+
+    def _publication(self) -> Publication:
+        tables = tuple(stored(table) for table in self.catalogue.tables.values() if self.settings.wants(table.name))
+        if not self.settings.gated:
+            return Publication(None, tables)
+        limits = {table.name: self._limit(table.name.folded) for table in tables}
+        return Publication(self.applied, tables, {name: ts for name, ts in limits.items() if ts < self.applied})
+
+
+def _has_rows(piece: Slice) -> bool:
+    """Is there a row in the slice for certain?"""
+    return any(piece.from_ts <= ts <= piece.to_ts for ts in (piece.file.min_ts, piece.file.max_ts))

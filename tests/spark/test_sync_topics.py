@@ -1,0 +1,43 @@
+"""Recorded topics become the tables their SQL made, at every recorded moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import topic_files
+from sync_checks import assert_equal, job_of, synced, written
+from tidewire.spark.apply import Mode
+
+CASES = [
+    ("seed11", "canal-json.faults", "iceberg", Mode.MIRROR),
+    ("seed11", "open-protocol.faults", "iceberg", Mode.MIRROR),
+    ("seed23", "simple-json.faults", "iceberg", Mode.MIRROR),
+    ("seed23-classic", "simple-avro.faults", "iceberg", Mode.MIRROR),
+    ("seed23-classic", "craft.faults", "iceberg", Mode.MIRROR),
+    ("seed11-classic", "craft", "delta", Mode.MIRROR),
+    ("seed23", "canal-json", "iceberg", Mode.SCD2),
+    ("seed11-classic", "open-protocol", "iceberg", Mode.HISTORY),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("topic", "name", "format_", "mode"), CASES)
+def test_tables_equal_the_upstream(
+    spark: SparkSession, tmp_path: Path, topic: str, name: str, format_: str, mode: Mode
+) -> None:
+    recorded = topic_files.expected(topic)
+    moments = recorded["watermarks"]
+    stops = [moments[len(moments) // 3], moments[2 * len(moments) // 3]]
+    topics = written(tmp_path / "topics", topic, name)
+    for moment in stops:
+        job = job_of(topic, name, tmp_path, format=format_, mode=mode, until=moment["ts"])
+        state = synced(spark, topics, tmp_path / "target", job)
+        assert state.applied == moment["ts"]
+        assert_equal(spark, tmp_path / "target", moment)
+    synced(spark, topics, tmp_path / "target", job_of(topic, name, tmp_path, format=format_, mode=mode))
+    assert_equal(spark, tmp_path / "target", recorded["end"])
+    for moment in stops:
+        assert_equal(spark, tmp_path / "target", moment, moment["ts"])

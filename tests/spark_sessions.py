@@ -1,0 +1,38 @@
+"""A Spark session for tests: small, and sooner ready than fast."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidewire.spark.jars import fetch
+from tidewire.spark.session import session
+
+SMALL = {
+    # Two test processes share a machine of two cores.
+    "spark.driver.memory": "1500m",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Code runs too briefly here for the optimising compiler to pay. Without it Java sets aside only 48 MB for compiled
+    # code, and compiles nothing more once that is full.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+}
+
+
+@contextmanager
+def small_session(folder: Path) -> Iterator[SparkSession]:
+    """One session with its files below a folder, stopped in the end; skipped where there is no Java."""
+    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        pytest.skip("Java 17 or newer is needed")
+    fetch()
+    spark = session("tidewire tests", master="local[2]", conf=SMALL | {"spark.sql.warehouse.dir": str(folder)})
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -1,0 +1,81 @@
+"""Syncs of whole topics, and what the tables must hold afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import topic_files
+from tidewire.cli.show import canonical
+from tidewire.model import Column, Position
+from tidewire.model.types import FLOATS
+from tidewire.plain import message_from_plain
+from tidewire.spark.guess import gated
+from tidewire.spark.snapshot import snapshot
+from tidewire.spark.source import FileSource
+from tidewire.spark.sync import Job, Observer, Silent, Sync
+from tidewire.spark.targets import open_target
+from tidewire.spark.work import Work
+from tidewire.sync.state import State
+from tidewire.topic.files import FileTopics
+
+
+def written(folder: Path, topic: str, name: str, lines: Iterable[Mapping[str, Any]] | None = None) -> FileTopics:
+    """A file topic with the messages of a recorded one."""
+    topics = FileTopics(folder)
+    with topics.appending() as appending:
+        for line in topic_files.lines(topic, name) if lines is None else lines:
+            at = Position(line.get("topic", topic), line["partition"], line["offset"])
+            appending.add(at, message_from_plain(line))
+    return topics
+
+
+def job_of(topic: str, name: str, folder: Path, **settings: Any) -> Job:
+    """The sync of a recorded topic."""
+    base = name.removesuffix(".faults")
+    options = {key: str(value).lower() for key, value in topic_files.expected(topic)["options"][base].items()}
+    options["time-zone"] = topic_files.expected(topic)["time_zone"]
+    if base == "simple-avro":
+        options["encoding-format"] = "avro"
+    if base == "avro":
+        schemas = folder / "avro.schemas.json"
+        schemas.write_text(topic_files.read(topic, "avro.schemas.json"))
+        options["schema-registry"] = schemas.as_uri()
+    protocol = topic_files.PROTOCOLS.get(base, base)
+    return Job(protocol, options, gated=gated(protocol, options), **settings)
+
+
+def synced(spark: SparkSession, topics: FileTopics, target: Path, job: Job, observer: Observer = Silent()) -> State:
+    """Sync what there is."""
+    place = open_target(spark, str(target), job.format)
+    return Sync(spark, FileSource(topics), place, Work.of(target), job, observer).run(once=True)
+
+
+def assert_equal(spark: SparkSession, target: Path, moment: Mapping[str, Any], at: int | None = None) -> None:
+    """The target's tables are those of a recorded moment: names, keys, columns in order, and rows."""
+    found = snapshot(spark, str(target), at)
+    assert sorted(found) == sorted(moment["tables"])
+    for name, table in found.tables.items():
+        wanted = moment["tables"][str(name)]
+        columns = table.schema.columns
+        assert [column.name for column in columns] == wanted["columns"], name
+        assert list(table.schema.handle_key) == wanted["key"], name
+        rows = [list(row.values()) for row in canonical(found[str(name)], table.schema, found.time_zone)]
+        assert _comparable(rows, columns) == _comparable(wanted["rows"], columns), name
+
+
+def _comparable(rows: Iterable[Sequence[Any]], columns: Sequence[Column]) -> list[str]:
+    """Rows in an order of their own; floating point numbers have several texts."""
+    return sorted(
+        json.dumps(
+            [
+                float(value) if column.type in FLOATS and value is not None else value
+                for value, column in zip(row, columns, strict=True)
+            ]
+        )
+        for row in rows
+    )
