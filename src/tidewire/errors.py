@@ -18,6 +18,7 @@
     │   ├── SyncStopped                      somebody has to decide how
     │   ├── KeyNeeded                        a table's rows cannot be told apart
     │   └── StateError                       what it remembers cannot be read
+    ├── TargetError          (LookupError)   a target does not have what was asked of it
     └── MissingExtra         (ImportError)   an optional package is not installed
 
 An error carries its facts as attributes and in its text, and survives pickling: its ``args`` are what its
@@ -216,6 +217,10 @@ class KeyNeeded(SyncError):
 
 class StateError(SyncError):
     """The document of what a sync remembers cannot be read."""
+
+
+class TargetError(TidewireError, LookupError):
+    """A table, column or version is not there, or its place is taken."""
 
 
 class MissingExtra(TidewireError, ImportError):

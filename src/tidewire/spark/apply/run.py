@@ -29,8 +29,8 @@ def run_steps(
     """Do the steps of a plan that are not done, and say what became of each.
 
     ``modes`` are those the steps are done in. After a crash the same steps are given again, with the same sync,
-    sequence and journal. ``on_step`` is called from this thread when a step is done and recorded. Where a step or ``on_step``
-    raises no further step begins; those that run are waited for.
+    sequence and journal. ``on_step`` is called from this thread when a step is done and recorded. Where a step or
+    ``on_step`` raises no further step begins; those that run are waited for.
     """
 
     def do(number: int) -> Outcome:

@@ -16,13 +16,9 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidewire.errors import TidewireError
+from tidewire.errors import TargetError as TargetError
 from tidewire.model import TableName
 from tidewire.sync.ddl.edits import Place
-
-
-class TargetError(TidewireError, LookupError):
-    """A table, column or version is not there, or its place is taken."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
