@@ -34,6 +34,7 @@ ROWS, BATCH, COLUMNS = 1_000_000, 250_000, (6, 20)
 WARM_UP = 2
 FILES_PER_BATCH = 5
 TOPIC = "feed"
+SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 OPTIONS = {"enable-tidb-extension": "true"}
 SETTINGS = {"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "2"}
 
@@ -129,7 +130,6 @@ def run_by_hand(topics: FileTopics, lake: Path, properties: str) -> dict[str, An
     from pyspark.sql import functions as f
 
     from tidewire.spark.session import iceberg_catalog_conf, session
-    from tidewire.spark.source import SCHEMA
 
     lake.mkdir(parents=True)
     spark = session("bench", master="local[2]", conf=SETTINGS | iceberg_catalog_conf("lake", lake))

@@ -1,4 +1,4 @@
-"""Where messages come from: streams with the columns of Spark's Kafka source."""
+"""Where messages come from: streams of messages, or of files with messages, for staging."""
 
 from __future__ import annotations
 
@@ -7,24 +7,13 @@ from itertools import islice
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType, TimestampType
 
 from tidewire.errors import OptionError
 from tidewire.model import Message, Position
+from tidewire.spark.stage import SEGMENT
 from tidewire.sync.manifest import Partition
 from tidewire.topic import open_topics
 from tidewire.topic.files import FileTopics, messages_of
-
-SCHEMA = (
-    StructType()
-    .add("key", BinaryType())
-    .add("value", BinaryType())
-    .add("topic", StringType())
-    .add("partition", IntegerType())
-    .add("offset", LongType())
-    .add("timestamp", TimestampType())
-    .add("timestampType", IntegerType())
-)
 
 _FOREVER = "36500d"
 
@@ -78,13 +67,16 @@ class FileSource:
         if not self._topics.folder.is_dir():
             raise OptionError("source", f"there are no topics in {self.uri}")
         return (
-            spark.readStream.schema(SCHEMA)
+            # Only the names: tasks open the files themselves, so that messages do not pass through Java.
+            spark.readStream.format("binaryFile")
+            .schema("path string, modificationTime timestamp, length bigint, content binary")
             .option("recursiveFileLookup", "true")
             .option("pathGlobFilter", "*.parquet")
             .option("maxFilesPerTrigger", self._files_per_batch)
             # Files older than the newest one by this much would be passed over without a word.
             .option("maxFileAge", _FOREVER)
-            .parquet(str(self._topics.folder))
+            .load(str(self._topics.folder))
+            .selectExpr(f"path AS {SEGMENT}")
         )
 
     def ends(self) -> Mapping[Partition, int]:

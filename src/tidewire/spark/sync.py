@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
@@ -231,6 +232,7 @@ class Sync:
             gated=job.gated,
             before=Before.ALL if job.mode is Mode.HISTORY else Before.KEY,
             schemas=self._state.schemas if job.gated else (),
+            declared=tuple(self._state.tables.values()),
         )
 
     def _begin(self, manifest: Manifest, seconds: dict[str, float]) -> None:
@@ -253,8 +255,9 @@ class Sync:
         while True:
             merges = [step for step in plan(self._state, manifest, settings).steps if isinstance(step, Merge)]
             known = {rejected.at for rejected in manifest.rejected}
-            how = HowTo(self._policy())
-            found = [each for step in merges for each in misfits(step, self._target, how) if each.at not in known]
+            with ThreadPoolExecutor(self._job.parallel, "tidewire-check") as pool:
+                checked = list(pool.map(lambda step: misfits(step, self._target, self._how()), merges))
+            found = [each for rejected in checked for each in rejected if each.at not in known]
             if not found:
                 return manifest
             path = write_rejects(self._work, manifest.batch, found, self._source.fetch([each.at for each in found]))
@@ -264,8 +267,8 @@ class Sync:
                 reject_files=(*manifest.reject_files, path),
             )
 
-    def _policy(self) -> Policy:
-        return Policy(self._job.time_zone)
+    def _how(self, *, check: bool = True) -> HowTo:
+        return HowTo(Policy(self._job.time_zone), check)
 
     def _carry_out(self, manifest: Manifest, settings: Settings, seconds: dict[str, float]) -> None:
         began = time.perf_counter()
@@ -280,7 +283,7 @@ class Sync:
             sequence=planned.state.sequence,
             modes=modes,
             journal=_Journal(self._work, planned.state.sequence),
-            settings=HowTo(self._policy(), check=bool(manifest.rejected)),
+            settings=self._how(check=bool(manifest.rejected)),
             workers=self._job.parallel,
             on_step=lambda *_: self._observer.reached(Point.STEP),
         )
@@ -324,6 +327,7 @@ class Sync:
         work.delete(work.files(f"steps/{sequence}"))
         keep = {each.file.path for each in self._state.pending} | {each.path for each in self._state.parked}
         sweep(work, keep, manifest.batch)
+        work.delete([path for path in work.files("parked") if path not in keep])
 
     # What it goes by
 

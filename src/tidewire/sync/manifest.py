@@ -30,7 +30,8 @@ class Partition:
 class StagedFile:
     """Rows of one table in one column shape, out of one partition.
 
-    ``shape`` is the table as the messages told it: its columns' wire types are those of the file.
+    ``shape`` is the table as the messages told it: its columns' wire types are those of the file. ``moves``: may there
+    be an update that changes the key which the shape tells?
     """
 
     path: str
@@ -41,6 +42,7 @@ class StagedFile:
     max_ts: int
     first_offset: int
     last_offset: int
+    moves: bool = True
 
     @property
     def table(self) -> TableName:
@@ -172,6 +174,7 @@ def file_to_plain(file: StagedFile, shapes: Shapes) -> list[Any]:
         file.max_ts,
         file.first_offset,
         file.last_offset,
+        file.moves,
     ]
 
 

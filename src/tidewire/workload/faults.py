@@ -27,7 +27,7 @@ _RECENT = 3
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A misbehaviour: what it is, and where it comes in. Those without a place of their own are named in ``feed``."""
+    """A misbehaviour: what it is, and where it comes in. One that changes none of these is for ``produce`` to apply."""
 
     about: str
     habits: Callable[[Habits], Habits] = lambda habits: habits
@@ -212,7 +212,7 @@ def scattered(messages: Iterable[Sent], more: Iterable[Sent], random: Random) ->
 
 
 def _growing(delivery: Delivery, entries: Sequence[Entry]) -> Delivery:
-    """Half way the topic gets two more partitions, right after a watermark."""
+    """Half way the topic gets two more partitions."""
     moments = [entry.ts for entry in entries if isinstance(entry, Transaction)]
     return (
         replace(delivery, growth=Growth(moments[len(moments) // 2], delivery.partitions + 2)) if moments else delivery

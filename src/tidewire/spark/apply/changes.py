@@ -39,6 +39,8 @@ class Scan:
     shape: tuple[Column, ...]
     bounds: tuple[int, int] | None
     partition: Partition | None
+    key: tuple[str, ...] = ()
+    moves: bool = True
     paths: tuple[str, ...] = ()
 
     @property
@@ -55,7 +57,9 @@ def scans(slices: Iterable[Slice], *, by_partition: bool = False) -> list[Scan]:
         whole = each.from_ts <= file.min_ts and file.max_ts <= each.to_ts
         bounds = None if whole else (each.from_ts, each.to_ts)
         partition = file.partition if by_partition else None
-        found.setdefault(Scan(file.shape.columns, bounds, partition), []).append(file.path)
+        found.setdefault(Scan(file.shape.columns, bounds, partition, file.shape.handle_key, file.moves), []).append(
+            file.path
+        )
     return [replace(scan, paths=tuple(paths)) for scan, paths in found.items()]
 
 
@@ -171,6 +175,8 @@ class Changes:
         keys = [fold_sql(self._key_value(column, told), column) for column, told in wire]
         row = f"IF(_op = {_DELETE}, NULL, {self._row(scan)}) AS row"
         yield rows.selectExpr(*place, *_numbered(keys), f"{self._missing(scan)} AS missing", row)
+        if not scan.moves and set(scan.key) == set(self.table.handle_key):
+            return
         old = [fold_sql(self._old_key_value(scan, column, told), column) for column, told in wire]
         moved = " OR ".join(f"{before} <> {after}" for before, after in zip(old, keys, strict=True))
         place[1] = "false AS live"
@@ -291,7 +297,12 @@ def last_per(rows: DataFrame, keys: Sequence[str], rank: Sequence[str]) -> DataF
     """
     rest = [name for name in rows.columns if name not in keys and name not in rank]
     last = F.max(F.struct(*rank, *rest)).alias("last")
-    return rows.groupBy(*keys).agg(last).select(*keys, *(f"last.{name}" for name in (*rank, *rest) if name not in keys))
+    return (
+        rows.repartition(*keys)
+        .groupBy(*keys)
+        .agg(last)
+        .select(*keys, *(f"last.{name}" for name in (*rank, *rest) if name not in keys))
+    )
 
 
 def _numbered(keys: Sequence[str]) -> list[str]:

@@ -2,5 +2,6 @@
 
 from tidewire.spark.stage.job import stage, sweep, write_rejects
 from tidewire.spark.stage.reader import Before, Reader
+from tidewire.spark.stage.task import SEGMENT
 
-__all__ = ["Before", "Reader", "stage", "sweep", "write_rejects"]
+__all__ = ["SEGMENT", "Before", "Reader", "stage", "sweep", "write_rejects"]

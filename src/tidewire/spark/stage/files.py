@@ -12,12 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidewire.arrow import OpCode
 from tidewire.model import TableSchema
 from tidewire.spark.work import Work
 from tidewire.sync.manifest import Partition, StagedFile
 
 _GROUP_BYTES: Final = 16 << 20
 """A file's rows wait in memory up to here and then make a row group."""
+
+_GROUP_ROWS: Final = 16384
+"""A step that takes some of a file's rows, by ts, passes over the groups that have none."""
 
 _WAITING_BYTES: Final = 64 << 20
 """The rows of all files together may take so much; then all are written."""
@@ -58,6 +62,7 @@ class _File:
     rows: int = 0
     ts: tuple[int, int] = NOWHERE
     offsets: tuple[int, int] = NOWHERE
+    moves: bool = False
 
     def add(self, rows: pa.RecordBatch) -> int:
         """Let rows wait; how many bytes they take."""
@@ -67,6 +72,7 @@ class _File:
         self.rows += rows.num_rows
         self.ts = widened(self.ts, rows.column("_ts"))
         self.offsets = widened(self.offsets, rows.column("_offset"))
+        self.moves = self.moves or moves(rows, self.shape.handle_key)
         return size
 
     def write(self, work: Work) -> None:
@@ -74,7 +80,7 @@ class _File:
             self.sink = work.create(self.path)
             self.writer = pq.ParquetWriter(self.sink, self.schema, **_PARQUET)
         if self.waiting:
-            self.writer.write_table(pa.Table.from_batches(self.waiting, self.schema), row_group_size=1 << 20)
+            self.writer.write_table(pa.Table.from_batches(self.waiting, self.schema), row_group_size=_GROUP_ROWS)
         self.waiting, self.bytes = [], 0
 
     def close(self, work: Work) -> StagedFile:
@@ -82,7 +88,17 @@ class _File:
         assert self.writer is not None
         self.writer.close()
         self.sink.close()
-        return StagedFile(self.path, self.shape, self.partition, self.rows, *self.ts, *self.offsets)
+        return StagedFile(self.path, self.shape, self.partition, self.rows, *self.ts, *self.offsets, self.moves)
+
+
+def moves(rows: pa.RecordBatch, key: tuple[str, ...]) -> bool:
+    """Does an update change the key? What an old row leaves out did not change."""
+    updates = rows.filter(pc.equal(rows.column("_op"), int(OpCode.UPDATE)))
+    if not key:
+        return bool(updates.num_rows)
+    images = updates.column("before"), updates.column("after")
+    differing = (pc.not_equal(*(pc.struct_field(image, name) for image in images)) for name in key)
+    return any(bool(pc.any(column, min_count=0).as_py()) for column in differing)
 
 
 def widened(bounds: tuple[int, int], values: pa.Array) -> tuple[int, int]:

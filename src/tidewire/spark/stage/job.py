@@ -14,7 +14,7 @@ from tidewire.model import Message, Position, TableSchema
 from tidewire.spark.stage.files import MessageFile
 from tidewire.spark.stage.reader import Reader
 from tidewire.spark.stage.report import Report, Rising
-from tidewire.spark.stage.task import COLUMNS, REJECT, Task, rising
+from tidewire.spark.stage.task import COLUMNS, REJECT, SEGMENT, Task, rising
 from tidewire.spark.work import Work
 from tidewire.sync.floors import Floors
 from tidewire.sync.manifest import Manifest, Parked, Partition, ReadRange, Rejected, StagedFile, newest
@@ -33,7 +33,7 @@ def stage(
     ends: Callable[[], Mapping[Partition, int]],
     parked: Sequence[Parked] = (),
 ) -> Manifest:
-    """Stage a micro-batch with the columns of Spark's Kafka source.
+    """Stage a micro-batch with the columns of Spark's Kafka source, or with the names of files that have them.
 
     ``parked`` are the messages of earlier batches that still wait for a schema. Those whose schema is known now are
     staged along; the manifest's ``parked`` are all that go on waiting, old and new. ``ends`` is asked after the
@@ -93,7 +93,8 @@ def sweep(work: Work, keep: Collection[str], batch: int) -> None:
 
 
 def _run(messages: DataFrame, task: Task) -> list[Report]:
-    rows = messages.select(*COLUMNS).mapInArrow(task, "report string").collect()
+    columns = [SEGMENT] if SEGMENT in messages.columns else COLUMNS
+    rows = messages.select(*columns).mapInArrow(task, "report string").collect()
     return [Report.from_json(row.report) for row in rows]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -12,7 +12,7 @@ from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.claim_check import MAX_BYTES, ClaimCheckStore, FolderStore
 from tidewire.codec.simple import Decoder as SimpleDecoder
 from tidewire.errors import ClaimCheckError, OptionError
-from tidewire.model import TableSchema
+from tidewire.model import MySQLType, TableName, TableSchema
 from tidewire.registry import open_registry
 from tidewire.spark.work import is_local, open_filesystem
 
@@ -30,7 +30,8 @@ class Reader:
     """How messages are read. It travels to executors, so it holds names and settings and nothing that is open.
 
     ``options`` are TiCDC's, by TiCDC's names. ``gated``: rows carry a commit ts and watermarks say when they are
-    complete; else a row's ts is its offset. ``schemas`` are those Simple sent in earlier batches.
+    complete; else a row's ts is its offset. ``schemas`` are those Simple sent in earlier batches. ``declared`` are
+    tables as far as they are known: a DECIMAL that a message sends without its scale gets the declared one, if it fits.
     """
 
     protocol: str
@@ -39,6 +40,16 @@ class Reader:
     zero_dates: ZeroDates = ZeroDates.NULL
     before: Before = Before.ALL
     schemas: tuple[TableSchema, ...] = ()
+    declared: tuple[TableSchema, ...] = ()
+
+    def decimals(self) -> dict[TableName, TableSchema]:
+        """The DECIMAL columns of the tables, by folded name."""
+        found = {}
+        for table in self.declared:
+            columns = tuple(column for column in table.columns if column.type is MySQLType.DECIMAL and column.length)
+            if columns:
+                found[table.name.folded] = replace(table, columns=columns)
+        return found
 
     def parsed(self) -> Options:
         """The options, checked."""

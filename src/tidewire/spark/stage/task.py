@@ -8,25 +8,32 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from tidewire.arrow import OpCode, Plan, Reject
+from tidewire.arrow.declare import declared
 from tidewire.errors import SchemaUnknown
-from tidewire.model import Bootstrap, Ddl, Event, Message, Position, TableSchema, Watermark
+from tidewire.model import Bootstrap, Ddl, Event, Message, MySQLType, Position, TableSchema, Watermark
 from tidewire.spark.stage.files import NOWHERE, MessageFile, RowFiles, widened
 from tidewire.spark.stage.glance import Told, glance
 from tidewire.spark.stage.reader import Before, Reader, resources_of
 from tidewire.spark.stage.report import Report
-from tidewire.spark.work import Work
+from tidewire.spark.work import Work, open_filesystem
 from tidewire.sync.floors import Floors
 from tidewire.sync.manifest import FoundDdl, Manifest, Parked, Partition, ReadRange, Rejected, newest
 
 COLUMNS = ("key", "value", "topic", "partition", "offset")
 """What a task needs of a message."""
+
+SEGMENT = "segment"
+"""The one column of a batch of files: a task reads their messages itself, and they never pass through Java."""
+
+_READ_AT_ONCE = 16384
 
 _MESSAGE = pa.schema(
     {
@@ -67,10 +74,22 @@ class Task:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         run = _Run(self, _attempt())
-        for batch in batches:
+        for batch in opened(batches):
             for partition, messages in by_partition(batch):
                 run.take(partition, messages)
         yield pa.record_batch({"report": [run.finish().to_json()]})
+
+
+def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of messages, out of such batches or batches of files with messages."""
+    for batch in batches:
+        if batch.schema.names != [SEGMENT]:
+            yield batch
+            continue
+        for uri in batch.column(SEGMENT).to_pylist():
+            filesystem, path = open_filesystem(uri)
+            with pq.ParquetFile(filesystem.open_input_file(path)) as file:
+                yield from file.iter_batches(_READ_AT_ONCE, columns=list(COLUMNS))
 
 
 def _attempt() -> str:
@@ -126,6 +145,7 @@ class _Run:
         self._options = task.reader.parsed()
         self._resources = resources_of(self._options)
         self._known = frozenset(task.reader.schemas)
+        self._decimals = task.reader.decimals()
         self._ranges: dict[Partition, _Range] = {}
         self._ddls: list[FoundDdl] = []
         self._schemas: dict[TableSchema, Position] = {}
@@ -154,7 +174,8 @@ class _Run:
             if refused:
                 rows = rows.filter(pc.invert(pc.is_in(rows.column("_pos"), pa.array(refused, pa.int32()))))
             if rows.num_rows:
-                self._rows.add(partition, plan.table, staged(plan, rows, self._reader.before))
+                shape, rows = self._with_decimals(plan.table, rows)
+                self._rows.add(partition, shape, staged(shape, rows, self._reader.before))
         self._found(partition, offsets, [control for control in decoded.controls if control[0] not in refused])
         for pos, missing in decoded.parked:
             self._park(_at(partition, offsets, pos), _message(messages, pos), missing)
@@ -163,6 +184,27 @@ class _Run:
         for pos, reason in sorted(refused.items()):
             message = _message(messages, pos)
             self._reject(_at(partition, offsets, pos), Reject(pos, reason, None, "value", message.key, message.value))
+
+    def _with_decimals(self, shape: TableSchema, rows: pa.RecordBatch) -> tuple[TableSchema, pa.RecordBatch]:
+        """Rows with DECIMALs as they are declared, if all fit.
+
+        The declaration may be older than the rows; then they either fit it none the less or stay as they were sent.
+        """
+        table = self._decimals.get(shape.name.folded)
+        if table is None:
+            return shape, rows
+        known = {column.name.lower(): column for column in table.columns}
+        columns = [
+            replace(column, length=known[column.name.lower()].length, decimal=known[column.name.lower()].decimal)
+            if column.type is MySQLType.DECIMAL and column.length is None and column.name.lower() in known
+            else column
+            for column in shape.columns
+        ]
+        typed = replace(shape, columns=tuple(columns))
+        if typed == shape:
+            return shape, rows
+        found, misfits = declared(rows, typed)
+        return (shape, rows) if misfits else (typed, found)
 
     def finish(self) -> Report:
         """Close all files and tell what there was."""
@@ -280,10 +322,10 @@ def _message(messages: pa.RecordBatch, pos: int) -> Message:
 _STAGED = ("_op", "_ts", "_offset", "_sub", "_partition", "after", "before", "_absent")
 
 
-def staged(plan: Plan, rows: pa.RecordBatch, before: Before) -> pa.RecordBatch:
+def staged(shape: TableSchema, rows: pa.RecordBatch, before: Before) -> pa.RecordBatch:
     """Rows in the columns of a staged file."""
     rows = rows.select(list(_STAGED))
-    key = plan.table.handle_key
+    key = shape.handle_key
     if before is Before.ALL or not key:
         return rows
     old = rows.column("before")

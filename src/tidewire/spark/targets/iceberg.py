@@ -60,6 +60,7 @@ _PROPERTIES: Mapping[str, str] = {
     "write.update.distribution-mode": "none",
     "write.merge.distribution-mode": "none",
     "write.parquet.compression-codec": "zstd",
+    "write.parquet.compression-level": "1",
     # Each commit writes a metadata file; without this a table that lives long has thousands of them.
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
