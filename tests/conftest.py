@@ -1,11 +1,34 @@
-"""Hypothesis looks for new examples on a developer's machine and repeats itself in CI."""
+"""What all tests share: Hypothesis looks for new examples on a developer's machine and repeats itself in CI; one Spark.
+
+PySpark is imported where a test asks for it, so that the others start at once.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile("ci", derandomize=True, print_blob=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """PySpark leaves the socket of every ``collect`` to the garbage collector, which may come in any later test."""
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A small session with Iceberg and Delta; settings a test changes on it stay changed for the next."""
+    from spark_sessions import small_session
+
+    with small_session(tmp_path_factory.mktemp("warehouse")) as session:
+        yield session

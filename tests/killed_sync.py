@@ -1,4 +1,4 @@
-"""A sync in a process of its own that is killed at a chosen point: ``killed_sync.py ROOT TOPIC NAME POINT COUNT``."""
+"""A sync in a process of its own that is killed at a chosen point: ``killed_sync.py ROOT POINT COUNT``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 from spark_sessions import small_session
-from sync_checks import job_of, synced
-from tidewire.spark.sync import Point, Report
+from sync_checks import synced
+from tidewire.spark.sync import Job, Point, Report
 from tidewire.topic.files import FileTopics
+
+JOB = Job("open-protocol")
 
 
 class Killer:
@@ -32,16 +34,10 @@ class Killer:
 
 
 def main() -> None:
-    root, topic, name, point, count = sys.argv[1:]
+    root, point, count = sys.argv[1:]
     folder = Path(root)
     with small_session(folder / "spark") as spark:
-        synced(
-            spark,
-            FileTopics(folder / "topics"),
-            folder / "target",
-            job_of(topic, name, folder),
-            Killer(Point(point), int(count)),
-        )
+        synced(spark, FileTopics(folder / "topics"), folder / "target", JOB, Killer(Point(point), int(count)))
 
 
 if __name__ == "__main__":

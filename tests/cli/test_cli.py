@@ -209,14 +209,7 @@ def test_every_verb_has_help_with_an_example() -> None:
         result = run(verb, "--help")
 
         assert result.exit_code == 0
-        assert verb == "demo" or "Example:" in result.stdout
-
-
-def test_the_tour_runs() -> None:
-    result = run("demo")
-
-    assert result.exit_code == 0
-    assert "3 of 3 row changes equal" in result.stdout
+        assert "Example:" in result.stdout
 
 
 def test_the_installed_command_streams(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from spark_sessions import small_session
 from tidewire.cli.app import app
 from tidewire.cli.demo_page import page
 from tidewire.cli.demo_run import Batch, Outcome, Verdict, compare_rows, compare_tables, run
@@ -95,18 +92,11 @@ def test_without_ddl_the_last_image_of_each_row_counts() -> None:
     assert wrong == {"shop.accounts": "1 rows differ", "shop.order_items": "1 rows differ"}
 
 
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with small_session(tmp_path_factory.mktemp("warehouse")) as session:
-        yield session
-
-
 @pytest.mark.slow
 def test_a_workload_with_faults_becomes_the_tables_it_should(spark: SparkSession, tmp_path: Path) -> None:
     workload = Workload(6, transactions=40, tables=2, habits=Habits(statements=0.05))
 
     found = run(spark, tmp_path, "simple", workload, ["restart", "duplicate"])
-    gc.collect()  # so that the sockets are closed in this test and not in the next file's
 
     assert [verdict for verdict in found.verdicts if not verdict.right] == []
     assert len(found.batches) >= 3

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 
 import topic_files
 from integration.kafka import Cluster, kafka
-from spark_sessions import small_session
 from sync_checks import assert_equal, job_of
 from tidewire.plain import message_from_plain
 from tidewire.spark.kafka import KafkaPlace, KafkaSource
@@ -25,12 +24,6 @@ from tidewire.spark.work import Work
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 TOPIC, NAME = "seed11", "canal-json.faults"
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with small_session(tmp_path_factory.mktemp("spark")) as session:
-        yield session
 
 
 @pytest.fixture(scope="module")

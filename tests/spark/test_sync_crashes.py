@@ -10,25 +10,28 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import topic_files
-from sync_checks import assert_equal, job_of, synced, written
+from killed_sync import JOB
+from sync_checks import assert_equal, put, synced
+from tidewire.codec import Options
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.sync import Point
 from tidewire.spark.work import Work
+from tidewire.workload import Delivery, Habits, Workload, expectation, produce
 
-TOPIC, NAME = "seed11", "simple-json.faults"
 KILLER = Path(__file__).parents[1] / "killed_sync.py"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "count"),
-    [(Point.STAGED, 1), (Point.STEP, 9), (Point.APPLIED, 1), (Point.PUBLISHED, 1), (Point.SAVED, 1)],
+    [(Point.STAGED, 1), (Point.STEP, 4), (Point.APPLIED, 1), (Point.PUBLISHED, 1), (Point.SAVED, 1)],
 )
 def test_a_killed_driver_changes_nothing(spark: SparkSession, tmp_path: Path, point: Point, count: int) -> None:
-    topics = written(tmp_path / "topics", TOPIC, NAME)
+    workload = Workload(11, transactions=30, tables=2, habits=Habits(statements=0.1))
+    production = produce(workload, Delivery("open-protocol", Options()), ["restart"])
+    topics, _ = put(production, tmp_path / "topics")
     killed = subprocess.run(
-        [sys.executable, str(KILLER), str(tmp_path), TOPIC, NAME, point, str(count)],
+        [sys.executable, str(KILLER), str(tmp_path), point, str(count)],
         cwd=KILLER.parent,
         capture_output=True,
         check=False,
@@ -36,10 +39,10 @@ def test_a_killed_driver_changes_nothing(spark: SparkSession, tmp_path: Path, po
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-2000:]
 
     target = tmp_path / "target"
-    synced(spark, topics, target, job_of(TOPIC, NAME, tmp_path))
+    synced(spark, topics, target, JOB)
 
-    assert_equal(spark, target, topic_files.expected(TOPIC)["end"])
+    assert_equal(spark, target, expectation(production, {}, [])["end"])
     found = snapshot(spark, str(target))
     assert all(found[name].count() == found[name].distinct().count() for name in found)
-    left = {path.name for path in Path(Work.of(target).path("staged")).rglob("*.parquet")}
+    left = list(Path(Work.of(target).path("staged")).rglob("*.parquet"))
     assert len(left) <= len(found) * 3  # the rows of the last moment stay at hand; nothing else does

@@ -10,7 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 import topic_files
-from sync_checks import assert_equal, job_of, synced, written
+from sync_checks import assert_equal, job_of, put, synced, written
 from tidewire.codec import Options
 from tidewire.errors import SyncError, SyncStopped
 from tidewire.model import Position
@@ -29,17 +29,6 @@ def with_garbage() -> Production:
     """A small workload, with garbage of every kind among its messages."""
     workload = Workload(5, transactions=60, tables=2, habits=Habits())
     return produce(workload, Delivery("canal-json", Options.parse(OPTIONS)), ["garbage"])
-
-
-def put(production: Production, folder: Path) -> tuple[FileTopics, dict[Position, str]]:
-    """The messages in a topic, and which of them are bad."""
-    topics, bad = FileTopics(folder), {}
-    with topics.appending() as appending:
-        for at, sent in production.placed():
-            appending.add(at, sent.message)
-            if sent.bad:
-                bad[at] = sent.bad
-    return topics, bad
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ Restorer = Callable[[Any], Value]
 
 
 def restored(values: pa.Array | pa.ChunkedArray, column: Column, time_zone: str = "UTC") -> list[Value]:
-    """The values of a column; TIMESTAMP in the server's time zone, fractions as long as the column declares."""
+    """The values of a column; TIMESTAMP in the server's time zone."""
     if pa.types.is_string(values.type) and column.type in _TEXTS:
         restore = _TEXTS[column.type](column)
     elif column.type in _RESTORERS:
@@ -35,7 +35,7 @@ def _date(_: Column, __: str) -> Restorer:
 
 def _datetime(column: Column, _: str) -> Restorer:
     def restore(value: datetime) -> Value:
-        return DateTime(_seconds(value, column.decimal or 0))
+        return DateTime(value.replace(microsecond=0).isoformat(" ") + _fraction(value.microsecond, column))
 
     return restore
 
@@ -44,25 +44,24 @@ def _timestamp(column: Column, time_zone: str) -> Restorer:
     zone = ZoneInfo(time_zone)
 
     def restore(value: datetime) -> Value:
-        return Timestamp(_seconds(value.astimezone(zone).replace(tzinfo=None), column.decimal or 0))
+        local = value.astimezone(zone).replace(tzinfo=None, microsecond=0)
+        return Timestamp(local.isoformat(" ") + _fraction(value.microsecond, column))
 
     return restore
 
 
-def _seconds(value: datetime, digits: int) -> str:
-    text = value.isoformat(" ", "microseconds")
-    return text[: len(text) - 6 + digits] if digits else text[:-7]
+def _fraction(micros: int, column: Column) -> str:
+    """The fraction of a second: as many digits as are declared, or, where nobody declared them, as it takes."""
+    digits = f".{micros:06}"
+    return digits[: column.decimal + 1] if column.decimal else digits.rstrip("0").rstrip(".")
 
 
 def _time(column: Column, _: str) -> Restorer:
-    digits = column.decimal or 0
-
     def restore(value: int) -> Value:
         seconds, micros = divmod(abs(value), 1_000_000)
         minutes, second = divmod(seconds, 60)
         hours, minute = divmod(minutes, 60)
-        fraction = f".{micros:06}"[: digits + 1] if digits else ""
-        return Time(f"{'-' * (value < 0)}{hours:02}:{minute:02}:{second:02}{fraction}")
+        return Time(f"{'-' * (value < 0)}{hours:02}:{minute:02}:{second:02}{_fraction(micros, column)}")
 
     return restore
 

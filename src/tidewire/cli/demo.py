@@ -53,7 +53,7 @@ def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
     try:
         from tidewire.cli.demo_page import page
         from tidewire.cli.demo_run import run
-        from tidewire.spark.session import session
+        from tidewire.spark.session import borrowed
     except ImportError as error:
         raise MissingExtra(str(error.name or error), "sync") from error
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
@@ -66,16 +66,15 @@ def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
 
     console.rule("[bold]five protocols, five syncs")
     console.print(f"[dim]with faults: {', '.join(FAULTS)}. Starting Spark …[/dim]")
-    spark = session("tidewire demo", master="local[2]", conf=_SMALL)
     outcomes = []
-    for name in names or PROTOCOLS:
-        with console.status(f"{name} …"):
-            outcome = run(spark, folder / name, name, workload, FAULTS)
-        outcomes.append(outcome)
-        _show_outcome(console, outcome)
-    console.print()
-    _show_tables(console, outcomes[0])
-    spark.stop()
+    with borrowed("tidewire demo", master="local[2]", conf=_SMALL) as spark:
+        for name in names or PROTOCOLS:
+            with console.status(f"{name} …"):
+                outcome = run(spark, folder / name, name, workload, FAULTS)
+            outcomes.append(outcome)
+            _show_outcome(console, outcome)
+        console.print()
+        _show_tables(console, outcomes[0])
 
     picture = folder / "frontier.html"
     picture.write_text(page(outcomes), encoding="utf-8")

@@ -36,22 +36,18 @@ def show(target: str, table: str | None, at: int | None, changes: bool, limit: i
       tidewire show /data/lake shop.orders --at 470490294578577416 --output json
     """
     try:
-        from tidewire.spark.session import session
+        from tidewire.spark.session import borrowed
         from tidewire.spark.snapshot import snapshot
     except ImportError as error:
         raise MissingExtra(str(error.name or error), "sync") from error
-    spark = session("tidewire show")
-    found = snapshot(spark, target, at)
-    lines = _tables(found) if table is None else _rows(found, _named(found, table), changes, limit)
+    with borrowed("tidewire show") as spark:
+        found = snapshot(spark, target, at)
+        lines = _tables(found) if table is None else _rows(found, _named(found, table), changes, limit)
     if output == "json":
         for line in lines:
             write_line(line)
     else:
-        title = table or (
-            "" if found.ts is None else f"as of {found.ts}, {to_datetime(found.ts):%Y-%m-%d %H:%M:%S} UTC"
-        )
-        _print(title, lines)
-    spark.stop()
+        _print(table or _moment(found.ts), lines)
 
 
 def _moment(ts: int | None) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from tidewire.errors import MissingExtra, SyncError
 from tidewire.sync.tables import wanted_by
 
 if TYPE_CHECKING:
-    from tidewire.spark.sync import Job
+    from tidewire.spark.sync import Job, Sync
 
 FORMATS = ("iceberg", "delta")
 MODES = ("mirror", "history", "scd2")
@@ -109,7 +111,7 @@ def sync(
         from tidewire.cli.progress import progress
         from tidewire.spark.apply import Mode
         from tidewire.spark.guess import completed, gated
-        from tidewire.spark.session import session
+        from tidewire.spark.session import borrowed
         from tidewire.spark.source import open_source
         from tidewire.spark.sync import Job, Sync
         from tidewire.spark.targets import open_target
@@ -117,27 +119,26 @@ def sync(
         from tidewire.sync.state import OnBad
     except ImportError as error:
         raise MissingExtra(str(error.name or error), "sync") from error
-    spark = session("tidewire sync", master=master, conf=_pairs(spark_settings))
-    topics = open_source(spark, source)
-    options = completed(protocol_name, parse_settings(settings), topics.sample(20))
-    job = Job(
-        protocol_name,
-        options,
-        gated=gated(protocol_name, options),
-        mode=Mode(mode),
-        format=target_format,
-        on_bad=OnBad(on_bad),
-        until=until,
-        parallel=parallel,
-        wants=wanted_by([rule for text in tables for rule in text.split(",")]),
-    )
-    _say_limits(job, len(topics.ends()))
-    with progress(job.gated) as observer:
-        running = Sync(spark, topics, open_target(spark, target, target_format), Work.of(target), job, observer)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: running.stop())
-        state = running.run(once=once)
-    spark.stop()
+    with borrowed("tidewire sync", master=master, conf=_pairs(spark_settings)) as spark:
+        topics = open_source(spark, source)
+        options = completed(protocol_name, parse_settings(settings), topics.sample(20))
+        job = Job(
+            protocol_name,
+            options,
+            gated=gated(protocol_name, options),
+            mode=Mode(mode),
+            format=target_format,
+            on_bad=OnBad(on_bad),
+            until=until,
+            parallel=parallel,
+            wants=wanted_by([rule for text in tables for rule in text.split(",")]),
+        )
+        _say_limits(job, len(topics.ends()))
+        place = open_target(spark, target, target_format)
+        with progress(job.gated) as observer:
+            running = Sync(spark, topics, place, Work.of(target), job, observer)
+            with _stopped_by_signals(running):
+                state = running.run(once=once)
     for hold in state.holds:
         click.echo(
             f"held: {hold.table or 'every table'} stays at {hold.ts} because of {hold.at}: {hold.reason}\n"
@@ -146,6 +147,18 @@ def sync(
         )
     if state.holds:
         sys.exit(1)
+
+
+@contextmanager
+def _stopped_by_signals(running: Sync) -> Iterator[None]:
+    """End after the running batch when somebody asks for it."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda _number, _frame: running.stop()) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _say_limits(job: Job, partitions: int) -> None:

@@ -34,6 +34,10 @@ def topic() -> None:
     """Look into topics, fill them from files and empty them into files.
 
     URI is file:FOLDER or file:///WHOLE/PATH: a folder with a sub-folder for each topic.
+
+    \b
+    Example:
+      tidewire topic import topic.jsonl file:topics --topic orders
     """
 
 

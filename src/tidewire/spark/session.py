@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from tidewire.errors import MissingExtra, OptionError
@@ -40,8 +41,9 @@ _SETTINGS = {
     # A command shows its own progress, and opens no port it was not asked for.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
 }
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 # PySpark prints each error with its Java stack before it raises it; whoever catches it decides what to print.
 _CHATTER = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -60,6 +62,8 @@ def session(name: str = "tidewire", *, master: str = "local[*]", conf: Mapping[s
         java()
         jars = {"spark.jars": ",".join(map(str, spark_jars()))}
         settings = _SETTINGS | jars | _here(master) | settings
+        logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+        settings[_JAVA_OPTIONS] = f"{logging} {settings.get(_JAVA_OPTIONS, '')}".rstrip()
         for logger in _CHATTER:
             PySparkLogger.getLogger(logger).disabled = True
     spark = SparkSession.Builder().appName(name).master(master).config(map=dict(settings)).getOrCreate()
@@ -68,6 +72,20 @@ def session(name: str = "tidewire", *, master: str = "local[*]", conf: Mapping[s
         if extension not in present:
             raise OptionError("spark.sql.extensions", f"the running Spark session was started without {extension}")
     return spark
+
+
+@contextmanager
+def borrowed(
+    name: str = "tidewire", *, master: str = "local[*]", conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session for the time of a block; one that was running before goes on after it."""
+    running = SparkSession.getActiveSession() is not None
+    spark = session(name, master=master, conf=conf)
+    try:
+        yield spark
+    finally:
+        if not running:
+            spark.stop()
 
 
 def _here(master: str) -> dict[str, str]:

@@ -1,0 +1,54 @@
+"""Typed columns give back the values that went in."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from tidewire.arrow import Policy
+from tidewire.arrow.convert import text_reader
+from tidewire.arrow.restore import restored
+from tidewire.model import Column
+from tidewire.plain import value_to_plain
+
+
+@pytest.mark.parametrize(
+    ("type_", "texts"),
+    [
+        ("bigint unsigned", ["0", "18446744073709551615"]),
+        ("date", ["0001-01-01", "9999-12-31"]),
+        ("datetime", ["2024-02-29 12:00:00"]),
+        ("datetime(3)", ["2024-02-29 12:00:00.500", "2024-02-29 12:00:00.000"]),
+        ("timestamp(6)", ["2024-07-01 00:30:00.000001"]),
+        ("time", ["-838:59:59", "00:00:01"]),
+        ("time(2)", ["-00:00:00.10", "838:59:59.00"]),
+        ("vector", ["[1,2.5,-3e-07]"]),
+        ("decimal(10,2)", ["-1.50", "99999999.99"]),
+        ("year", ["2155"]),
+    ],
+)
+def test_texts_come_back_as_they_were(type_: str, texts: list[str]) -> None:
+    column = Column.of("c", type_)
+    zone = "Asia/Shanghai"
+    array = text_reader(column, Policy(zone))(texts)
+
+    assert [value_to_plain(value, column) for value in restored(array, column, zone)] == texts
+
+
+def test_a_fraction_nobody_declared_is_as_long_as_it_takes() -> None:
+    column = Column.of("c", "time")
+
+    assert [str(value) for value in restored(pa.array([1_500_000, 2_000_000], pa.int64()), column)] == [
+        "00:00:01.5",
+        "00:00:02",
+    ]
+
+
+def test_names_have_their_numbers_where_the_column_tells_them() -> None:
+    state, tags = Column.of("c", "enum('a','b')"), Column.of("c", "set('x','y')")
+    nameless = Column("c", state.type)
+
+    assert value_to_plain(restored(pa.array(["b"]), state)[0]) == {"index": 2, "text": "b"}
+    assert value_to_plain(restored(pa.array(["x,y"]), tags)[0]) == {"index": 3, "text": "x,y"}
+    assert value_to_plain(restored(pa.array([""]), tags)[0]) == {"index": 0, "text": ""}
+    assert value_to_plain(restored(pa.array([2], pa.int32()), nameless)[0]) == {"index": 2}
