@@ -30,7 +30,7 @@ def test_tables_equal_the_upstream(
 ) -> None:
     recorded, floats = topic_files.expected(topic), not name.startswith("craft")
     moments = recorded["watermarks"]
-    stops = [moments[len(moments) // 2]]
+    stops = [moments[len(moments) // 2]] if format_ == "iceberg" else []
     topics = written(tmp_path / "topics", topic, name)
     for moment in stops:
         job = job_of(topic, name, tmp_path, format=format_, mode=mode, until=moment["ts"])

@@ -37,13 +37,21 @@ class Statement:
         return self.after is not None and self.after.name.folded == name.folded
 
     def told(self, read: TableSchema) -> TableSchema:
-        """The table as the protocol told it. Which columns are generated it does not tell; the statement does."""
+        """The table as the protocol told it.
+
+        It does not tell which columns are generated, and the classic server tells columns in the order they were made.
+        The statement knows better.
+        """
         assert self.after is not None
-        generated = {column.name.lower(): column.generated for column in read.columns}
-        columns = (
-            replace(column, generated=column.generated or generated.get(column.name.lower()))
+        places = {column.name.lower(): place for place, column in enumerate(read.columns)}
+        columns = [
+            replace(column, generated=column.generated or read.columns[places[name]].generated)
+            if (name := column.name.lower()) in places
+            else column
             for column in self.after.columns
-        )
+        ]
+        if all(column.name.lower() in places for column in columns):
+            columns.sort(key=lambda column: places[column.name.lower()])
         return replace(self.after, columns=tuple(columns))
 
 
