@@ -42,8 +42,14 @@ def _columns(table: TableSchema, shape: TableSchema, *, follow: bool) -> tuple[t
             steps.append(TypedColumn(column, replace(now, name=column.name)))
             column = replace(now, name=column.name)
         columns.append(column)
-    for column in shape.columns:
-        if column.name.lower() not in known:
-            steps.append(NewColumn(column, Place(), column.default))
-            columns.append(column)
+    names = [column.name.lower() for column in columns]
+    for number, column in enumerate(shape.columns):
+        if column.name.lower() in known:
+            continue
+        before = shape.columns[number - 1].name if number else None
+        at = 0 if before is None else names.index(before.lower()) + 1 if before.lower() in names else len(names)
+        place = Place(first=True) if at == 0 else Place() if at == len(names) else Place(after=columns[at - 1].name)
+        steps.append(NewColumn(column, place, column.default))
+        columns.insert(at, column)
+        names.insert(at, column.name.lower())
     return tuple(steps), replace(table, columns=tuple(columns))
