@@ -43,6 +43,7 @@ check: $(READY) ## Format, lint, type-check
 .PHONY: bench
 bench: $(JARS) ## Measure everything and write docs/benchmarks.md
 	@$(BIN)/python benchmarks/page.py
+	@$(BIN)/python benchmarks/bench_sync.py
 
 .PHONY: docs
 docs: $(JARS) ## Run every example in the documentation

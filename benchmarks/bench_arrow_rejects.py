@@ -17,7 +17,7 @@ from bench_arrow_decode import CASES, best, prepared
 
 MESSAGES = 10_000
 LIMIT = 1.3
-ROUNDS = 5
+ROUNDS = 15
 
 Spoil = Callable[[bytes], bytes]
 
