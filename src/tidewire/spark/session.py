@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tidewire.errors import MissingExtra, OptionError
 from tidewire.spark.jars import java, spark_jars
@@ -94,7 +95,13 @@ def _here(master: str) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
-    return {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+    return {
+        "spark.driver.host": _LOOPBACK,
+        "spark.driver.bindAddress": _LOOPBACK,
+        # Spark's 200 are meant for a cluster; here most of them would be empty.
+        "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
 
 
 def cloned(spark: SparkSession) -> SparkSession:
@@ -103,6 +110,12 @@ def cloned(spark: SparkSession) -> SparkSession:
     ``newSession`` would start from the settings Spark was started with and forget a catalog that was added since.
     """
     return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+
+
+def activate(spark: SparkSession) -> None:
+    """Make Java look at this session's settings in this thread; a statement in a clone makes it look at the clone's."""
+    java: Any = SparkSession
+    java._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
 
 
 def iceberg_catalog_conf(name: str, folder: str | Path) -> dict[str, str]:

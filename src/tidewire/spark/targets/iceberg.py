@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidewire.errors import OptionError
 from tidewire.model import TableName
-from tidewire.spark.session import iceberg_catalog_conf
+from tidewire.spark.session import activate, iceberg_catalog_conf
 from tidewire.spark.targets.base import Field, Mark, TargetError
 from tidewire.spark.targets.iceberg_catalog import (
     SNAPSHOT_MARK,
@@ -83,6 +83,7 @@ class IcebergTarget:
         self.catalog = catalog_name(settings)
         self._spark = spark
         self._sessions = ThreadSessions(spark)
+        activate(spark)
         self._catalog = IcebergCatalog(spark, self.catalog)
         self._renaming = threading.Lock()
         self._seen: dict[str, TableName] = {}
