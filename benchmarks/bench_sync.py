@@ -32,7 +32,7 @@ from tidewire.workload.delivery import Delivery
 
 ROWS, BATCH, COLUMNS = 1_000_000, 250_000, (6, 20)
 WARM_UP = 2
-FILES_PER_BATCH = 5
+FILES_PER_BATCH = 8
 TOPIC = "feed"
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 OPTIONS = {"enable-tidb-extension": "true"}
@@ -78,7 +78,7 @@ def peak_memory() -> int:
 
 
 def written(folder: Path, rows: int, batch: int, columns: int) -> None:
-    """A topic of one partition, in files of a fifth of a batch, and the table it leads to."""
+    """A topic of one partition, in files of an eighth of a batch, and the table it leads to."""
     bulk = Bulk(1, rows, columns)
     topics = FileTopics(folder / "topics")
     first: list[pa.RecordBatch] = []

@@ -19,6 +19,7 @@
     │   ├── KeyNeeded                        a table's rows cannot be told apart
     │   └── StateError                       what it remembers cannot be read
     ├── TargetError          (LookupError)   a target does not have what was asked of it
+    ├── ChangefeedError      (ValueError)    a changefeed cannot be made so, or cannot go on
     └── MissingExtra         (ImportError)   an optional package is not installed
 
 An error carries its facts as attributes and in its text, and survives pickling: its ``args`` are what its
@@ -221,6 +222,18 @@ class StateError(SyncError):
 
 class TargetError(TidewireError, LookupError):
     """A table, column or version is not there, or its place is taken."""
+
+
+class ChangefeedError(TidewireError, ValueError):
+    """A changefeed cannot be made so, or cannot go on. ``code`` is TiCDC's name for it, ``CDC:Err…``."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(code, reason)
+        self.code = code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"[{self.code}]{self.reason}"
 
 
 class MissingExtra(TidewireError, ImportError):

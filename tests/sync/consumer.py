@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from sync.histories import Changefeed, Message
 from sync.upstream import DdlEvent, Picture, RowEvent
+from tidewire.ddl.edits import Edit
 from tidewire.model import Bootstrap, Ddl, Position, TableName, TableSchema, Watermark
-from tidewire.sync.ddl.edits import Edit
 from tidewire.sync.manifest import FoundDdl, Manifest, Parked, Partition, ReadRange, StagedFile, newest
 from tidewire.sync.memory import MemoryTarget
 from tidewire.sync.plan import Planned, Settings, plan

@@ -7,8 +7,8 @@ from dataclasses import replace
 from sync.consumer import Batch, Consumer
 from sync.histories import Event, Message
 from sync.upstream import DdlEvent, RowEvent, column
+from tidewire.ddl.edits import Edit
 from tidewire.model import Ddl, Row, TableName, TableSchema, Value, Watermark
-from tidewire.sync.ddl.edits import Edit
 from tidewire.sync.manifest import Partition
 from tidewire.sync.plan import Planned
 

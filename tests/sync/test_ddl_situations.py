@@ -6,9 +6,7 @@ import pytest
 
 from sync.scenes import P0, P1, SHAPE, Scene, T, ddl, put, row, shaped, watermark
 from sync.upstream import column
-from tidewire.errors import SyncStopped
-from tidewire.model import TableName, TableSchema
-from tidewire.sync.ddl.edits import (
+from tidewire.ddl.edits import (
     AddColumn,
     AlterTable,
     CreateTable,
@@ -17,6 +15,8 @@ from tidewire.sync.ddl.edits import (
     RenameTable,
     TruncateTable,
 )
+from tidewire.errors import SyncStopped
+from tidewire.model import TableName, TableSchema
 from tidewire.sync.manifest import Partition
 from tidewire.sync.steps import Truncate
 

@@ -8,8 +8,8 @@ import pytest
 
 from sync.scenes import SHAPE, T, shaped
 from sync.upstream import column
+from tidewire.ddl.edits import Place
 from tidewire.model import Column, Date, EnumValue, Position, SetValue, TableName, TableSchema, Value
-from tidewire.sync.ddl.edits import Place
 from tidewire.sync.manifest import Partition, StagedFile
 from tidewire.sync.memory import MemoryTarget, cast
 from tidewire.sync.reduce import Change

@@ -9,8 +9,7 @@ import pytest
 from sync.histories import Event
 from sync.scenes import P0, P1, P2, SHAPE, Scene, T, ddl, delete, put, row, shaped, watermark
 from sync.upstream import column
-from tidewire.model import Bootstrap, TableName, TableSchema
-from tidewire.sync.ddl.edits import (
+from tidewire.ddl.edits import (
     AddColumn,
     AlterTable,
     CreateTable,
@@ -18,6 +17,7 @@ from tidewire.sync.ddl.edits import (
     RenameTable,
     TruncateTable,
 )
+from tidewire.model import Bootstrap, TableName, TableSchema
 from tidewire.sync.manifest import Partition
 from tidewire.sync.plan import Settings
 from tidewire.sync.state import State

@@ -8,8 +8,7 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
-from tidewire.model import Column, Ddl, Row, TableName, TableSchema, Value
-from tidewire.sync.ddl.edits import (
+from tidewire.ddl.edits import (
     AddColumn,
     AlterTable,
     ChangeColumn,
@@ -25,6 +24,7 @@ from tidewire.sync.ddl.edits import (
     RenameTable,
     TruncateTable,
 )
+from tidewire.model import Column, Ddl, Row, TableName, TableSchema, Value
 from tidewire.sync.reduce import Key
 
 DATABASES = ("d1", "d2")

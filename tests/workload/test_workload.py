@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
+from tidewire.ddl.parse import edits
 from tidewire.errors import OptionError
 from tidewire.model import Ddl, MySQLType, Op, RowChange, TableName, TableSchema, Value
 from tidewire.plain import event_from_plain, event_to_plain
 from tidewire.sync.catalogue import Catalogue
 from tidewire.sync.catalogue import Statement as Read
-from tidewire.sync.ddl.parse import edits
 from tidewire.workload import Deeds, Entry, Habits, Kind, Mark, Statement, Transaction, Workload, events, states
 
 BUSY = Habits(statements=0.2, ties=0.2, pairs=0.3)

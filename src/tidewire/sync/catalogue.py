@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tidewire.errors import DdlMismatch
-from tidewire.model import Generated, TableName, TableSchema
-from tidewire.sync.ddl.edits import (
+from tidewire.ddl.edits import (
     AlterTable,
     CreateDatabase,
     CreateTable,
@@ -19,7 +17,9 @@ from tidewire.sync.ddl.edits import (
     RenameTable,
     TruncateTable,
 )
-from tidewire.sync.ddl.shape import altered, column_steps
+from tidewire.ddl.shape import altered, column_steps
+from tidewire.errors import DdlMismatch
+from tidewire.model import Generated, TableName, TableSchema
 from tidewire.sync.steps import Alter, Create, Drop, Rename, Step, Truncate
 
 

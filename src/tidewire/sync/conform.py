@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tidewire.ddl.edits import Place
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.sync.catalogue import Catalogue, stored
-from tidewire.sync.ddl.edits import Place
 from tidewire.sync.steps import Alter, ColumnStep, Create, GoneColumn, NewColumn, Step, TypedColumn
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TypeAlias, assert_never
 
+from tidewire.ddl.edits import Place
 from tidewire.model import (
     Column,
     Date,
@@ -23,7 +24,6 @@ from tidewire.model import (
     Value,
 )
 from tidewire.model.types import FLOATS, INTEGERS, STRINGS
-from tidewire.sync.ddl.edits import Place
 from tidewire.sync.reduce import Change, Key, last_changes
 from tidewire.sync.steps import (
     Alter,

@@ -15,14 +15,14 @@ from itertools import groupby
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from tidewire.ddl.edits import DropDatabase, Edit, Impossible
+from tidewire.ddl.lex import signature
+from tidewire.ddl.parse import edits
 from tidewire.errors import SyncStopped
 from tidewire.model import Ddl, TableName, TableSchema
 from tidewire.model.tso import to_datetime
 from tidewire.sync.catalogue import Catalogue, Statement, stored
 from tidewire.sync.conform import conformed
-from tidewire.sync.ddl.edits import DropDatabase, Edit, Impossible
-from tidewire.sync.ddl.lex import signature
-from tidewire.sync.ddl.parse import edits
 from tidewire.sync.frontier import Progress
 from tidewire.sync.manifest import FoundDdl, Manifest, Partition, Rejected, StagedFile
 from tidewire.sync.state import DdlId, Hold, OnBad, Pending, State

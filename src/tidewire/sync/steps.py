@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tidewire.ddl.edits import Place
 from tidewire.model import Column, TableName, TableSchema
-from tidewire.sync.ddl.edits import Place
 from tidewire.sync.manifest import StagedFile
 
 REJECTS = TableName("_tidewire", "rejects")

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark.apply.staging import change, stage
+from tidewire.ddl.edits import Place
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import MemoryJournal, Mode, Outcome, Settings, execute, misfits, run_steps
 from tidewire.spark.apply.changes import scans, surely_has_rows
@@ -19,7 +20,6 @@ from tidewire.spark.apply.columns import change_column
 from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.apply.run import finished, predecessors
 from tidewire.spark.targets import Mark, Target
-from tidewire.sync.ddl.edits import Place
 from tidewire.sync.steps import (
     REJECTS,
     Alter,

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from spark.apply.staging import Row, change, stage
+from tidewire.ddl.edits import Place
 from tidewire.errors import KeyNeeded, SyncError
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Mode, current_rows, execute
 from tidewire.spark.targets import DeltaTarget, Mark, Target
-from tidewire.sync.ddl.edits import Place
 from tidewire.sync.memory import MemoryTarget
 from tidewire.sync.reduce import Change
 from tidewire.sync.steps import (

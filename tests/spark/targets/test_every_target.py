@@ -16,12 +16,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidewire.arrow.types import _ENGINES, UNSIGNED_BIGINT, engines
+from tidewire.ddl.edits import Place
 from tidewire.model import TableName
 from tidewire.spark.targets import TARGETS, DeltaTarget, Field, Mark, Target, TargetError
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable
 from tidewire.spark.targets.sql_text import quoted
 from tidewire.spark.work import Work
-from tidewire.sync.ddl.edits import Place
 
 FIELDS = (Field("id", "bigint"), Field("s", "string"))
 SYNC = "a/sync"  # a mark's text has slashes too

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidewire.arrow.plan import OpCode
 from tidewire.arrow.policy import Policy
+from tidewire.ddl.defaults import fill
 from tidewire.errors import SyncError
 from tidewire.model import Column, Position, TableSchema
 from tidewire.spark.apply.casts import cast_sql, misfit_sql, spark_type
 from tidewire.spark.apply.keys import fold_sql
 from tidewire.spark.apply.literals import literal_sql
 from tidewire.spark.targets.sql_text import quoted, text_literal
-from tidewire.sync.ddl.defaults import fill
 from tidewire.sync.manifest import Partition, Rejected
 from tidewire.sync.steps import Merge, Slice
 

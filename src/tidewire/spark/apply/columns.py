@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidewire.arrow.policy import Policy
+from tidewire.ddl.edits import Place
 from tidewire.model import TableName
 from tidewire.spark.apply.casts import spark_type
 from tidewire.spark.apply.conversions import convert_sql
@@ -17,7 +18,6 @@ from tidewire.spark.apply.literals import literal_sql
 from tidewire.spark.apply.statements import run
 from tidewire.spark.targets import Field, Target
 from tidewire.spark.targets.sql_text import quoted
-from tidewire.sync.ddl.edits import Place
 from tidewire.sync.steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 
 _MAKING = f"{META}new_"

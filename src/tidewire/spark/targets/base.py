@@ -16,9 +16,9 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidewire.ddl.edits import Place
 from tidewire.errors import TargetError as TargetError
 from tidewire.model import TableName
-from tidewire.sync.ddl.edits import Place
 
 
 @dataclass(frozen=True, slots=True, order=True)

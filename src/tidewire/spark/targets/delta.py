@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from tidewire.ddl.edits import Place
 from tidewire.model import TableName
 from tidewire.spark.session import cloned
 from tidewire.spark.targets.base import Field, Mark, TargetError
@@ -23,7 +24,6 @@ from tidewire.spark.targets.delta_catalogue import DeltaCatalogue, Entry
 from tidewire.spark.targets.sql_text import quoted, text_literal
 from tidewire.spark.targets.thread_sessions import ThreadSessions
 from tidewire.spark.work import Work
-from tidewire.sync.ddl.edits import Place
 
 _DATA = "data"
 _STEPS = 100_000

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from tidewire.ddl.edits import Place
 from tidewire.errors import OptionError
 from tidewire.model import TableName
 from tidewire.spark.session import activate, iceberg_catalog_conf
@@ -38,7 +39,6 @@ from tidewire.spark.targets.iceberg_catalog import (
 from tidewire.spark.targets.iceberg_rename import MOVING, rename
 from tidewire.spark.targets.sql_text import quoted
 from tidewire.spark.targets.thread_sessions import ThreadSessions
-from tidewire.sync.ddl.edits import Place
 
 DROPPED = "_tidewire_dropped"
 """The namespace of dropped tables; a table there is called after the second it was dropped in and its uuid."""

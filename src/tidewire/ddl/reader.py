@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from tidewire.ddl.lex import Kind, Token, lex
 from tidewire.model import TableName
-from tidewire.sync.ddl.lex import Kind, Token, lex
 
 T = TypeVar("T")
 

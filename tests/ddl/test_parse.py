@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidewire.ddl import edits as e
+from tidewire.ddl.parse import edits
 from tidewire.model import Column, Ddl, DdlKind, DdlType, Generated, Index, MySQLType, TableName, TableSchema
-from tidewire.sync.ddl import edits as e
-from tidewire.sync.ddl.parse import edits
 
 T = TableName("db", "t")
 

@@ -11,12 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import assert_never
 
-from tidewire.errors import DdlMismatch
-from tidewire.model import Column, Generated, Index, TableSchema
-from tidewire.model.table import choose_handle_key, column_flags
-from tidewire.model.types import TEXTUAL
-from tidewire.sync.ddl.defaults import default_collation, kept_default, settled
-from tidewire.sync.ddl.edits import (
+from tidewire.ddl.defaults import default_collation, kept_default, settled
+from tidewire.ddl.edits import (
     AddColumn,
     AddIndex,
     ChangeColumn,
@@ -29,6 +25,10 @@ from tidewire.sync.ddl.edits import (
     RenameIndex,
     SetDefault,
 )
+from tidewire.errors import DdlMismatch
+from tidewire.model import Column, Generated, Index, TableSchema
+from tidewire.model.table import choose_handle_key, column_flags
+from tidewire.model.types import TEXTUAL
 
 PRIMARY = "PRIMARY"
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tidewire.model import Generated, Index, TableName, TableSchema
-from tidewire.sync.ddl.columns import Definition, read_column, read_default
-from tidewire.sync.ddl.draft import PRIMARY
-from tidewire.sync.ddl.edits import (
+from tidewire.ddl.columns import Definition, read_column, read_default
+from tidewire.ddl.draft import PRIMARY
+from tidewire.ddl.edits import (
     AddColumn,
     AddIndex,
     AlterTable,
@@ -26,10 +25,11 @@ from tidewire.sync.ddl.edits import (
     RenameTable,
     SetDefault,
 )
-from tidewire.sync.ddl.indexes import begins_constraint, read_constraint
-from tidewire.sync.ddl.reader import Reader
-from tidewire.sync.ddl.tables import Element, keys_of, read_element, told
-from tidewire.sync.ddl.types import read_charset, sized
+from tidewire.ddl.indexes import begins_constraint, read_constraint
+from tidewire.ddl.reader import Reader
+from tidewire.ddl.tables import Element, keys_of, read_element, told
+from tidewire.ddl.types import read_charset, sized
+from tidewire.model import Generated, Index, TableName, TableSchema
 
 
 @dataclass(slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
+from tidewire.ddl.defaults import NOW, TODAY
+from tidewire.ddl.lex import Kind
+from tidewire.ddl.reader import Reader
+from tidewire.ddl.types import read_charset, read_type, with_charset
 from tidewire.model import Column, Generated
 from tidewire.model.types import TEMPORAL
-from tidewire.sync.ddl.defaults import NOW, TODAY
-from tidewire.sync.ddl.lex import Kind
-from tidewire.sync.ddl.reader import Reader
-from tidewire.sync.ddl.types import read_charset, read_type, with_charset
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tidewire.ddl.columns import Definition, read_column
+from tidewire.ddl.defaults import settled
+from tidewire.ddl.draft import PRIMARY
+from tidewire.ddl.edits import AddColumn, AddIndex, ColumnEdit, CreateTable
+from tidewire.ddl.indexes import Constraint, begins_constraint, read_constraint
+from tidewire.ddl.reader import Reader, Unreadable
+from tidewire.ddl.shape import altered
+from tidewire.ddl.types import read_charset, sized
 from tidewire.errors import DdlMismatch
 from tidewire.model import Column, Index, TableName, TableSchema
 from tidewire.model.types import INTEGERS, TEXTUAL
-from tidewire.sync.ddl.columns import Definition, read_column
-from tidewire.sync.ddl.defaults import settled
-from tidewire.sync.ddl.draft import PRIMARY
-from tidewire.sync.ddl.edits import AddColumn, AddIndex, ColumnEdit, CreateTable
-from tidewire.sync.ddl.indexes import Constraint, begins_constraint, read_constraint
-from tidewire.sync.ddl.reader import Reader, Unreadable
-from tidewire.sync.ddl.shape import altered
-from tidewire.sync.ddl.types import read_charset, sized
 
 Element = Definition | Constraint
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tidewire.ddl.lex import Kind
+from tidewire.ddl.reader import Reader, Unreadable
 from tidewire.model import Column, MySQLType
 from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, TEMPORAL
-from tidewire.sync.ddl.lex import Kind
-from tidewire.sync.ddl.reader import Reader, Unreadable
 
 _T = MySQLType
 _TYPES: Mapping[str, tuple[MySQLType, bool]] = {

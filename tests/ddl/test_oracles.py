@@ -10,11 +10,11 @@ import pytest
 
 import topic_files
 import vector_files
+from tidewire.ddl import edits as e
+from tidewire.ddl.parse import edits
+from tidewire.ddl.shape import altered
 from tidewire.model import Bootstrap, Column, ColumnFlag, Ddl, DdlType, TableName, TableSchema
 from tidewire.plain import event_from_plain
-from tidewire.sync.ddl import edits as e
-from tidewire.sync.ddl.parse import edits
-from tidewire.sync.ddl.shape import altered
 
 FOLDERS = ("canal-json", "craft", "open-protocol", "simple-avro", "simple-json")
 TOPICS = ("seed11", "seed11-classic", "seed23", "seed23-classic")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidewire.ddl import edits as e
+from tidewire.ddl.parse import edits
+from tidewire.ddl.shape import altered, column_steps
 from tidewire.errors import DdlMismatch
 from tidewire.model import Column, Ddl, Generated, Index, TableName, TableSchema
-from tidewire.sync.ddl import edits as e
-from tidewire.sync.ddl.parse import edits
-from tidewire.sync.ddl.shape import altered, column_steps
 from tidewire.sync.steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 
 T = TableName("db", "t")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidewire.sync.ddl.lex import Kind, lex, signature
+from tidewire.ddl.lex import Kind, lex, signature
 
 STATEMENT = "CREATE TABLE `db`.`T` (`a` INT DEFAULT 5, `b` CHAR(3) DEFAULT _UTF8MB4'x  Y')"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidewire.ddl.draft import PRIMARY
+from tidewire.ddl.edits import AddIndex
+from tidewire.ddl.reader import Reader
 from tidewire.model import Index
-from tidewire.sync.ddl.draft import PRIMARY
-from tidewire.sync.ddl.edits import AddIndex
-from tidewire.sync.ddl.reader import Reader
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from tidewire.model import Ddl, DdlKind, DdlType, TableName
-from tidewire.model.ddl import KIND_OF_TYPE
-from tidewire.sync.ddl.alter import read_alter_table, read_create_index, read_drop_index
-from tidewire.sync.ddl.edits import (
+from tidewire.ddl.alter import read_alter_table, read_create_index, read_drop_index
+from tidewire.ddl.edits import (
     CreateDatabase,
     CreateTable,
     DropDatabase,
@@ -24,9 +22,11 @@ from tidewire.sync.ddl.edits import (
     RenameTable,
     TruncateTable,
 )
-from tidewire.sync.ddl.lex import Kind
-from tidewire.sync.ddl.reader import Reader, Unreadable, same_table
-from tidewire.sync.ddl.tables import read_create_table
+from tidewire.ddl.lex import Kind
+from tidewire.ddl.reader import Reader, Unreadable, same_table
+from tidewire.ddl.tables import read_create_table
+from tidewire.model import Ddl, DdlKind, DdlType, TableName
+from tidewire.model.ddl import KIND_OF_TYPE
 
 Edits: TypeAlias = tuple[Edit, ...]
 

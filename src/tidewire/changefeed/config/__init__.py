@@ -1,0 +1,1 @@
+"""How a changefeed is told what to do: sink URIs, replica configurations, and the rules they must obey."""
