@@ -45,6 +45,10 @@ bench: $(JARS) ## Measure everything and write docs/benchmarks.md
 	@$(BIN)/python benchmarks/page.py
 	@$(BIN)/python benchmarks/bench_sync.py
 
+.PHONY: kafka
+kafka: $(READY) ## Run a Kafka broker on port 9092 to play with
+	@$(BIN)/python tests/integration/kafka.py
+
 .PHONY: docs
 docs: $(JARS) ## Run every example in the documentation
 	$(BIN)/pytest -q tests/test_docs.py

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from tidewire.arrow.convert import contents
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.write.fragments import Cell, each, escaped, image, key_cells, listed, values_of
-from tidewire.arrow.write.operations import packed, stamped, written
-from tidewire.arrow.write.pieces import LEFT_TO_CODEC, Piece, Uncovered, constant
+from tidewire.arrow.write.operations import without_keys
+from tidewire.arrow.write.pieces import Piece, Uncovered, constant
 from tidewire.arrow.write.texts import PLAIN, Text, always, integers
 from tidewire.codec import Options, Resources
 from tidewire.codec.canal_json.types import full_type, java_type
@@ -38,11 +38,7 @@ class Writer:
 
     def write(self, rows: pa.RecordBatch) -> tuple[Sequence[bytes | None], Sequence[bytes | None]] | None:
         """The keys and values of the messages; ``None`` where the rows are for the codec."""
-        try:
-            values = packed(written(stamped(rows, self._clock), self._message), self._options)
-        except LEFT_TO_CODEC:
-            return None
-        return [None] * len(values), values
+        return without_keys(rows, self._message, self._options, self._clock)
 
     def _message(self, op: Op, rows: pa.RecordBatch) -> Iterator[Piece]:
         if not self._cells or (op is Op.UPDATE and self._options.only_updated):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.types import arrow_type
-from tidewire.arrow.write.pieces import Piece, Uncovered, joined
+from tidewire.arrow.write.pieces import LEFT_TO_CODEC, Piece, Uncovered, joined
 from tidewire.codec import Options
 from tidewire.codec.compression import compress
 from tidewire.codec.large import RECORD_OVERHEAD
@@ -112,6 +112,17 @@ def changes_of(table: TableSchema, rows: pa.RecordBatch) -> tuple[Sequence[Chang
 def stamped(rows: pa.RecordBatch, clock: Callable[[], int]) -> pa.RecordBatch:
     """The rows with a column ``_built``: when each message was made."""
     return rows.append_column("_built", pa.array([clock() for _ in range(rows.num_rows)], pa.int64()))
+
+
+def without_keys(
+    rows: pa.RecordBatch, shape: Shape, options: Options, clock: Callable[[], int]
+) -> tuple[Sequence[bytes | None], Sequence[bytes | None]] | None:
+    """Keys and values of messages that have no key; ``None`` where the rows are for the codec."""
+    try:
+        values = packed(written(stamped(rows, clock), shape), options)
+    except LEFT_TO_CODEC:
+        return None
+    return [None] * len(values), values
 
 
 def compressed(values: list[bytes], options: Options) -> list[bytes]:

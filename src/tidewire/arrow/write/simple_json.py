@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.write.fragments import Cell, base64_texts, escaped, image
-from tidewire.arrow.write.operations import packed, stamped, written
-from tidewire.arrow.write.pieces import LEFT_TO_CODEC, Piece, Uncovered, constant, joined
+from tidewire.arrow.write.operations import without_keys
+from tidewire.arrow.write.pieces import Piece, Uncovered, constant, joined
 from tidewire.arrow.write.texts import PLAIN, Text, always, integers
 from tidewire.codec import Options, Resources
 from tidewire.codec.gotext import STANDARD
@@ -37,11 +37,7 @@ class Writer:
 
     def write(self, rows: pa.RecordBatch) -> tuple[Sequence[bytes | None], Sequence[bytes | None]] | None:
         """The keys and values of the messages; ``None`` where the rows are for the codec."""
-        try:
-            values = packed(written(stamped(rows, self._clock), self._message), self._options)
-        except LEFT_TO_CODEC:
-            return None
-        return [None] * len(values), values
+        return without_keys(rows, self._message, self._options, self._clock)
 
     def _message(self, op: Op, rows: pa.RecordBatch) -> Iterator[Piece]:
         commit_ts = rows.column("_commit_ts")
