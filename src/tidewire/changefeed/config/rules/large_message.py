@@ -1,0 +1,70 @@
+"""What is done with messages above the size limit."""
+
+from __future__ import annotations
+
+from tidewire.changefeed.config.reading import bool_of
+from tidewire.changefeed.config.replica import INVALID
+from tidewire.changefeed.config.rules.draft import Draft, Rule
+from tidewire.codec.options import Compression, LargeMessage
+
+_HANDLED = frozenset({"open-protocol", "simple", "canal-json"})
+
+
+def _option(draft: Draft) -> str:
+    return draft.large.large_message_handle_option or LargeMessage.NONE
+
+
+def _unknown_option(draft: Draft) -> str | None:
+    if _option(draft) in set(LargeMessage):
+        return None
+    return f"large-message-handle-option is {' or '.join(LargeMessage)}, not {_option(draft)!r}"
+
+
+def _unknown_compression(draft: Draft) -> str | None:
+    given = draft.large.large_message_handle_compression or Compression.NONE
+    if given in set(Compression):
+        return None
+    return f"large-message-handle-compression is {' or '.join(Compression)}, not {given!r}"
+
+
+def _protocol(draft: Draft) -> str | None:
+    if _option(draft) == LargeMessage.NONE or not draft.protocol or draft.protocol in _HANDLED:
+        return None
+    return (
+        f"large-message-handle-option {_option(draft)!r} is not for {draft.protocol}, which cannot mark such messages"
+    )
+
+
+def _extension(draft: Draft) -> str | None:
+    if _option(draft) == LargeMessage.NONE or draft.protocol != "canal-json":
+        return None
+    if bool_of(draft.uri.parameters.get("enable-tidb-extension") or "false"):
+        return None
+    return (
+        f"large-message-handle-option {_option(draft)!r} needs of canal-json the TiDB extension: put "
+        "enable-tidb-extension=true into the sink-uri, where this check of TiCDC looks for it"
+    )
+
+
+def _storage(draft: Draft) -> str | None:
+    if _option(draft) != LargeMessage.CLAIM_CHECK or draft.large.claim_check_storage_uri:
+        return None
+    return "large-message-handle-option 'claim-check' needs a claim-check-storage-uri"
+
+
+def _raw_value(draft: Draft) -> str | None:
+    if _option(draft) != LargeMessage.CLAIM_CHECK or draft.protocol != "open-protocol":
+        return None
+    if not draft.large.claim_check_raw_value:
+        return None
+    return "claim-check-raw-value is not for open-protocol, whose keys are part of the message; set it to false"
+
+
+RULES = (
+    Rule(INVALID, _unknown_compression),
+    Rule(INVALID, _unknown_option),
+    Rule(INVALID, _protocol),
+    Rule(INVALID, _extension),
+    Rule(INVALID, _storage),
+    Rule(INVALID, _raw_value),
+)

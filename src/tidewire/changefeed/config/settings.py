@@ -1,0 +1,178 @@
+"""What a changefeed works with: sink URI and replica configuration brought together, defaults filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tidewire.changefeed.config.replica import ReplicaConfig
+from tidewire.changefeed.config.secrets import NO_SECRET, Secret, SecretURI
+from tidewire.changefeed.config.sections import PLAIN_CSV, ColumnSelector, CsvConfig, DispatchRule, FilterConfig
+from tidewire.changefeed.config.uri import SinkKind, SinkURI
+from tidewire.codec import Options
+
+
+class Acks(StrEnum):
+    """``required-acks``: who must have a message before it counts as sent."""
+
+    NOBODY = "0"
+    LEADER = "1"
+    ALL = "-1"
+
+
+class DateSeparator(StrEnum):
+    """``date-separator``: how finely a table's files are sorted into folders by date."""
+
+    NONE = "none"
+    YEAR = "year"
+    MONTH = "month"
+    DAY = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """An encrypted connection. The files are PEM; without them the system's certificates count."""
+
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    insecure_skip_verify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gssapi:
+    """Kerberos. ``auth_type`` is ``user`` or ``keytab``."""
+
+    auth_type: str = ""
+    keytab_path: str = ""
+    kerberos_config_path: str = ""
+    service_name: str = ""
+    user: str = ""
+    password: Secret = NO_SECRET
+    realm: str = ""
+    disable_pafxfast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth:
+    """Tokens from an OAuth server. ``client_secret`` is decoded already."""
+
+    client_id: str
+    client_secret: Secret
+    token_url: SecretURI
+    scopes: tuple[str, ...] = ()
+    grant_type: str = "client_credentials"
+    audience: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sasl:
+    """How a changefeed says who it is. ``mechanism`` is upper case, as brokers spell it: ``SCRAM-SHA-256``."""
+
+    mechanism: str
+    user: str = ""
+    password: Secret = NO_SECRET
+    gssapi: Gssapi | None = None
+    oauth: OAuth | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """How to reach a broker and how to write to it. Times are seconds.
+
+    ``partition_num`` is ``None`` where nobody gave one: an existing topic keeps its count, a new one gets three.
+    ``kafka_version`` is ``None`` where the broker is asked.
+    """
+
+    brokers: tuple[str, ...]
+    client_id: str
+    kafka_version: str | None = None
+    partition_num: int | None = None
+    replication_factor: int = 1
+    auto_create_topic: bool = True
+    required_acks: Acks = Acks.ALL
+    compression: str = "none"
+    max_message_bytes: int = 10 * 1024 * 1024
+    max_retry: int = 5
+    dial_timeout: float = 10.0
+    read_timeout: float = 10.0
+    write_timeout: float = 10.0
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileTopicSettings:
+    """Topics in files: a folder with a sub-folder for each topic."""
+
+    folder: str
+    partition_num: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """How changes are written into files. Times are seconds, sizes bytes.
+
+    ``folder`` is the path of the URI, in an object store with the bucket before it.
+    """
+
+    folder: str
+    worker_count: int = 16
+    flush_interval: float = 5.0
+    file_size: int = 64 * 1024 * 1024
+    flush_concurrency: int = 1
+    terminator: str = "\r\n"
+    date_separator: DateSeparator = DateSeparator.DAY
+    enable_partition_separator: bool = True
+    file_index_digit: int = 20
+    file_expiration_days: int = 0
+    file_cleanup_cron_spec: str = "0 0 2 * * *"
+    output_column_id: bool = False
+    use_table_id_as_path: bool = False
+    csv: CsvConfig = PLAIN_CSV
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapSettings:
+    """When Simple tells the schema of a table again."""
+
+    interval_seconds: int = 120
+    message_count: int = 10_000
+    to_all_partitions: bool = True
+    all_at_start: bool = False
+    enabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A changefeed's configuration, resolved: the URI has won over the file, and defaults are filled in.
+
+    Exactly one of ``kafka``, ``file_topic`` and ``storage`` is there, none of them for ``blackhole``. ``topic`` is the
+    default topic and empty where there are no topics. ``protocol`` is TiCDC's plain name, without aliases, and empty
+    for a blackhole that was given none we can write. ``options`` name no topic: Avro's differ from table to table.
+    ``config`` is what is kept and shown: as given, without what does not belong to the sink.
+    """
+
+    changefeed_id: str
+    namespace: str
+    uri: SinkURI
+    config: ReplicaConfig
+    kind: SinkKind
+    protocol: str
+    options: Options
+    filter: FilterConfig
+    topic: str = ""
+    kafka: KafkaSettings | None = None
+    file_topic: FileTopicSettings | None = None
+    storage: StorageSettings | None = None
+    dispatchers: tuple[DispatchRule, ...] = ()
+    column_selectors: tuple[ColumnSelector, ...] = ()
+    case_sensitive: bool = False
+    force_replicate: bool = False
+    output_raw_change_event: bool = False
+    """``False``: an UPDATE that changes a key becomes a DELETE and an INSERT."""
+    bootstrap: BootstrapSettings = BootstrapSettings()
+    memory_quota: int = 1 << 30
+    watermark_interval: float = 1.0
+    error_stuck_duration: float = 1800.0
+    encoder_concurrency: int = 32

@@ -1,0 +1,120 @@
+"""From what a user gives to settings that a changefeed can run with, or a refusal under TiCDC's code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from tidewire.changefeed.config.belonging import belonging
+from tidewire.changefeed.config.dispatching import dispatching
+from tidewire.changefeed.config.parameters import overlaid
+from tidewire.changefeed.config.replica import settled
+from tidewire.changefeed.config.resolve import resolved
+from tidewire.changefeed.config.rules import codec, dispatch, identity, kafka, large_message, replica, sink, storage
+from tidewire.changefeed.config.rules.draft import Draft, Rule
+from tidewire.changefeed.config.rules.warnings import warnings
+from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
+from tidewire.changefeed.config.settings import Settings
+from tidewire.changefeed.config.uri import SinkKind, SinkURI
+from tidewire.model import TableName, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything a changefeed is made of.
+
+    ``now`` is the newest timestamp upstream, and the start where ``start_ts`` is 0. A ``target_ts`` of 0 is none.
+    ``taken`` are the ids of other changefeeds; ``server`` and ``time_zone`` those of the server.
+    """
+
+    sink_uri: str = field(repr=False)
+    changefeed_id: str
+    now: int
+    config: ReplicaConfig = DEFAULT
+    start_ts: int = 0
+    target_ts: int = 0
+    tables: Sequence[TableSchema] = ()
+    taken: Collection[str] = ()
+    gc_safe_point: int = 0
+    namespace: str = "default"
+    server: str = "127.0.0.1:8300"
+    time_zone: str = "UTC"
+
+
+class Checked(NamedTuple):
+    """A request that obeys the rules.
+
+    ``start_ts`` is where it begins; ``eligible`` are the tables that take part, ``ineligible`` those the rules match
+    but that are left out because their rows cannot be told apart.
+    """
+
+    settings: Settings
+    start_ts: int
+    eligible: tuple[TableName, ...] = ()
+    ineligible: tuple[TableName, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def validate(request: Request) -> Checked:
+    """Check a request, and resolve it; ``ChangefeedError`` for the first rule it breaks.
+
+    What needs a broker is not looked at: the number of partitions there really are, ``min.insync.replicas``.
+    """
+    uri = SinkURI.parse(request.sink_uri)
+    config, told = overlaid(uri, request.config)
+    start_ts = request.start_ts or request.now
+    draft = Draft(
+        uri,
+        request.config,
+        config,
+        request.changefeed_id,
+        start_ts,
+        request.target_ts,
+        request.now,
+        request.gc_safe_point,
+        request.taken,
+    )
+    for rule in rules_for(uri.kind):
+        rule.check(draft)
+    kept = belonging(uri, settled(_with_said(request.config, config)))
+    settings = resolved(
+        uri,
+        overlaid(uri, kept).config,
+        kept,
+        request.changefeed_id,
+        request.namespace,
+        request.server,
+        request.time_zone,
+    )
+    parsed = dispatching(settings)
+    parsed.verify(request.tables, ignore_ineligible=config.ignore_ineligible_table)
+    matched = [table for table in request.tables if parsed.filter.rules.matches(table.name)]
+    return Checked(
+        settings,
+        start_ts,
+        tuple(table.name for table in matched if parsed.filter.takes(table)),
+        tuple(table.name for table in matched if not parsed.filter.takes(table)),
+        (*told, *warnings(draft), *parsed.warnings),
+    )
+
+
+def rules_for(kind: SinkKind) -> tuple[Rule, ...]:
+    """Every rule that counts for a kind of sink, in the order they are asked."""
+    files = storage.RULES if kind is SinkKind.STORAGE else ()
+    return (
+        *identity.RULES,
+        *sink.RULES,
+        *replica.RULES,
+        *large_message.RULES,
+        *kafka.rules_for(kind),
+        *codec.RULES,
+        *files,
+        *dispatch.RULES,
+    )
+
+
+def _with_said(given: ReplicaConfig, config: ReplicaConfig) -> ReplicaConfig:
+    """The configuration as given, with what a URI says about protocol and atomicity, as TiCDC stores it."""
+    said = replace(given.sink, protocol=config.sink.protocol, transaction_atomicity=config.sink.transaction_atomicity)
+    return replace(given, sink=said)
