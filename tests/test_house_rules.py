@@ -45,8 +45,15 @@ ALLOWED = {
     "plain": {"plain", "model", "codec", "errors"},
     "arrow": {"arrow", "model", "codec", "errors"},
     "topic": {"topic", "model", "errors"},
-    "sync": {"sync", "model", "plain", "errors"},
-    "spark": {"spark", "sync", "arrow", "topic", "codec", "registry", "model", "plain", "errors"},
+    "ddl": {"ddl", "model", "errors"},
+    "dispatch": {"dispatch", "ddl", "codec", "model", "errors"},
+    "workload": {"workload", "dispatch", "arrow", "codec", "plain", "model", "errors"},
+    "changefeed": {
+        *("changefeed", "dispatch", "ddl", "workload", "topic", "arrow", "codec", "registry", "plain"),
+        *("model", "errors"),
+    },
+    "sync": {"sync", "ddl", "model", "plain", "errors"},
+    "spark": {"spark", "sync", "ddl", "arrow", "topic", "codec", "registry", "model", "plain", "errors"},
 }
 
 

@@ -1,5 +1,44 @@
-"""Where an event goes: pure functions from events to partitions, as TiCDC computes them."""
+"""What a changefeed sends and where it goes: pure functions from events to verdicts, topics and partitions."""
 
-from tidewire.dispatch.partition import Dispatcher, Hash, Rule, partition
+from tidewire.dispatch.audience import Address, Audience
+from tidewire.dispatch.column_selector import ColumnSelector, ColumnSelectors
+from tidewire.dispatch.eligibility import is_eligible, verify_eligible
+from tidewire.dispatch.event_filter import EventFilter, EventFilterRule
+from tidewire.dispatch.expression import Expression
+from tidewire.dispatch.filter import Filter, Verdict
+from tidewire.dispatch.partition import Dispatcher, Hash, Rule, partition, partition_key
+from tidewire.dispatch.router import Dispatch, DispatchRule
+from tidewire.dispatch.split import changes_key, net_changes, ordered, split
+from tidewire.dispatch.statements import per_table
+from tidewire.dispatch.table_rules import ColumnPatterns, TablePatterns, TableRules
+from tidewire.dispatch.topic import TopicExpression
 
-__all__ = ["Dispatcher", "Hash", "Rule", "partition"]
+__all__ = [
+    "Address",
+    "Audience",
+    "ColumnPatterns",
+    "ColumnSelector",
+    "ColumnSelectors",
+    "Dispatch",
+    "DispatchRule",
+    "Dispatcher",
+    "EventFilter",
+    "EventFilterRule",
+    "Expression",
+    "Filter",
+    "Hash",
+    "Rule",
+    "TablePatterns",
+    "TableRules",
+    "TopicExpression",
+    "Verdict",
+    "changes_key",
+    "is_eligible",
+    "net_changes",
+    "ordered",
+    "partition",
+    "partition_key",
+    "per_table",
+    "split",
+    "verify_eligible",
+]

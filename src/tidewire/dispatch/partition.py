@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from functools import lru_cache
 from typing import Self
 
 from tidewire.codec.gotext import plain_number
+from tidewire.dispatch.per_table import PerTable
 from tidewire.errors import OptionError
 from tidewire.model import Column, EnumValue, MySQLType, RowChange, SetValue, TableSchema, Value
 
@@ -27,6 +29,11 @@ class Dispatcher(StrEnum):
     INDEX_VALUE = "index-value"
     COLUMNS = "columns"
     TS = "ts"
+
+    @classmethod
+    def named(cls, name: str) -> Dispatcher:
+        """The dispatcher of a name, in whatever case; ``ValueError`` where there is none."""
+        return _ALIASES.get(name.lower()) or cls(name.lower())
 
 
 _ALIASES: Mapping[str, Dispatcher] = {"default": Dispatcher.TABLE, "rowid": Dispatcher.INDEX_VALUE}
@@ -67,7 +74,7 @@ class Rule:
         name, _, rest = text.partition(":")
         names = tuple(part.strip() for part in rest.split(",") if part.strip())
         try:
-            dispatcher = _ALIASES.get(name.lower()) or Dispatcher(name.lower())
+            dispatcher = Dispatcher.named(name)
         except ValueError:
             known = ", ".join((*Dispatcher, *_ALIASES))
             raise OptionError("dispatcher", f"{name!r} is none of {known}") from None
@@ -98,6 +105,13 @@ def partition(event: RowChange, rule: Rule, count: int) -> int:
     return _POSITIONS[rule.dispatcher](event, rule) % count
 
 
+def partition_key(event: RowChange, rule: Rule) -> str:
+    """What TiCDC groups rows by before it packs them: the table's name, or the number the partition comes from."""
+    if rule.dispatcher is Dispatcher.TABLE:
+        return str(event.table.name)
+    return str(_POSITIONS[rule.dispatcher](event, rule))
+
+
 def columns_of(table: TableSchema, rule: Rule) -> tuple[Column, ...]:
     """The columns whose values a rule hashes; ``OptionError`` where the table does not have them."""
     match rule.dispatcher:
@@ -106,13 +120,20 @@ def columns_of(table: TableSchema, rule: Rule) -> tuple[Column, ...]:
         case Dispatcher.INDEX_VALUE if rule.index is not None:
             wanted = rule.index.lower()
             for index in table.indexes:
-                if index.name.lower() == wanted and index.unique:
+                if index.name.lower() == wanted and (index.unique or index.primary):
                     return _named(table, index.columns)
+            if wanted == "primary" and table.primary_key:
+                return _named(table, table.primary_key)
             raise OptionError("index", f"{table.name} has no unique index {rule.index!r} [{FAILED}]")
         case Dispatcher.INDEX_VALUE:
             return tuple(column for column in table.columns if column.handle_key)
         case _:
             return ()
+
+
+@lru_cache(maxsize=256)
+def _columns(rule: Rule) -> PerTable[tuple[Column, ...]]:
+    return PerTable(lambda table: columns_of(table, rule))
 
 
 def _named(table: TableSchema, names: Iterable[str]) -> tuple[Column, ...]:
@@ -132,7 +153,7 @@ def _by_ts(event: RowChange, _: Rule) -> int:
 def _by_hash(event: RowChange, rule: Rule) -> int:
     hashed = Hash().write(event.table.name.schema.encode(), event.table.name.table.encode())
     row = event.before if event.after is None else event.after
-    for column in columns_of(event.table, rule):
+    for column in _columns(rule)(event.table):
         value = None if row is None else row.get(column.name)
         if value is not None:
             hashed.write(column.name.encode(), value_text(value, column))

@@ -1,0 +1,70 @@
+"""Who hears what is not a row: the topics and partitions of DDL, watermarks and BOOTSTRAP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from tidewire.codec import Options
+from tidewire.codec import protocol as codec_of
+from tidewire.codec.facts import Carries
+from tidewire.dispatch.router import Dispatch
+from tidewire.dispatch.statements import old_name
+from tidewire.model import Ddl, TableName
+
+CountOf: TypeAlias = Callable[[str], int]
+"""How many partitions a topic has."""
+
+_FIRST_PARTITION_ONLY = frozenset({"canal-json"})
+"""Protocols whose DDL goes to the first partition; all others tell every one."""
+
+
+class Address(NamedTuple):
+    """Where a message goes."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The addresses of everything that concerns more than one row.
+
+    A protocol without a message for something tells nobody. ``bootstrap_everywhere`` is
+    ``send-bootstrap-to-all-partition``.
+    """
+
+    dispatch: Dispatch
+    protocol: str
+    options: Options = field(default_factory=Options)
+    bootstrap_everywhere: bool = True
+
+    def ddl(self, ddl: Ddl, count_of: CountOf) -> tuple[Address, ...]:
+        """A statement goes to the topic of the table's name before it, that about a schema to the default topic."""
+        topic = self.dispatch.topic_of(old_name(ddl) or ddl.table)
+        if self._carries.ddl is None:
+            return ()
+        return tuple(_addresses(topic, 1 if self.protocol in _FIRST_PARTITION_ONLY else count_of(topic)))
+
+    def watermark(self, tables: Iterable[TableName], count_of: CountOf) -> tuple[Address, ...]:
+        """A watermark goes to every topic of the tables there are, in their order, and to the default topic."""
+        if not self._carries.watermark:
+            return ()
+        topics = dict.fromkeys((*map(self.dispatch.topic_of, tables), self.dispatch.default_topic))
+        return tuple(address for topic in topics for address in _addresses(topic, count_of(topic)))
+
+    def bootstrap(self, table: TableName, count_of: CountOf) -> tuple[Address, ...]:
+        """A table's schema goes to the table's topic."""
+        if not self._carries.bootstrap:
+            return ()
+        topic = self.dispatch.topic_of(table)
+        return tuple(_addresses(topic, count_of(topic) if self.bootstrap_everywhere else 1))
+
+    @property
+    def _carries(self) -> Carries:
+        return codec_of(self.protocol).carries(self.options)
+
+
+def _addresses(topic: str, count: int) -> Iterator[Address]:
+    return (Address(topic, number) for number in range(count))
