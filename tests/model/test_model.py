@@ -19,6 +19,7 @@ from tidewire.model import (
     Ddl,
     DdlType,
     EnumValue,
+    Generated,
     Index,
     MySQLType,
     Op,
@@ -148,6 +149,14 @@ def test_the_smallest_not_null_unique_index_is_the_handle_key() -> None:
     assert choose_handle_key(columns, indexes) == ("c",)
     assert choose_handle_key(columns, indexes[:2]) == ("a", "b")
     assert choose_handle_key(columns, indexes[1:2]) == ()
+
+
+def test_a_virtual_column_identifies_no_row() -> None:
+    plain = Column.of("b", "int", nullable=False)
+    virtual = replace(Column.of("v", "int", nullable=False), generated=Generated.VIRTUAL)
+    indexes = (Index("by_v", ("v",), unique=True), Index("by_b", ("b",), unique=True))
+
+    assert choose_handle_key((plain, virtual), indexes) == ("b",)
 
 
 def test_flags_of_the_fact_sheet() -> None:

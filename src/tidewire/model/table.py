@@ -218,13 +218,14 @@ class TableSchema:
 def choose_handle_key(columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[str, ...]:
     """The columns TiCDC identifies rows by.
 
-    The primary key; else the unique index over NOT NULL columns with the fewest columns, the earliest among equals.
+    The primary key; else the unique index with the fewest columns, the earliest among equals, whose columns are all
+    NOT NULL and stored.
     """
     primary = tuple(column.name for column in columns if column.primary_key)
     if primary:
         return primary
-    nullable = {column.name for column in columns if column.nullable is not False}
-    usable = [index for index in indexes if index.unique and nullable.isdisjoint(index.columns)]
+    unfit = {column.name for column in columns if column.nullable is not False or column.generated is Generated.VIRTUAL}
+    usable = [index for index in indexes if index.unique and unfit.isdisjoint(index.columns)]
     return min(usable, key=lambda index: len(index.columns)).columns if usable else ()
 
 
