@@ -28,10 +28,14 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """Many changes of one table, in columns and in commit order: the shape :mod:`tidewire.arrow.plan` describes."""
+    """Many changes of one table, in columns and in commit order: the shape :mod:`tidewire.arrow.plan` describes.
+
+    ``time_zone`` is the zone in which TIMESTAMP values are told.
+    """
 
     table: TableSchema
     rows: pa.RecordBatch
+    time_zone: str = "UTC"
 
 
 Upstream: TypeAlias = RowChange | RowBatch | Ddl | Resolved

@@ -1,0 +1,83 @@
+"""How far a changefeed has come, kept where a restart finds it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tidewire.changefeed.source.base import Place
+from tidewire.errors import ChangefeedError
+
+UNREADABLE = "CDC:ErrDecodeFailed"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Everything with a commit ts up to ``ts`` is safe in the sink; the source goes on at ``place``."""
+
+    ts: int
+    place: Place | None = None
+
+
+class CheckpointStore(Protocol):
+    """Where the checkpoint of one changefeed is kept."""
+
+    def load(self) -> Checkpoint | None:
+        """The last checkpoint; ``None`` where there never was one."""
+        ...
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint; it survives a crash once this returns."""
+        ...
+
+
+class MemoryCheckpoints:
+    """A checkpoint in memory, gone with the process."""
+
+    def __init__(self, checkpoint: Checkpoint | None = None) -> None:
+        self.checkpoint = checkpoint
+
+    def load(self) -> Checkpoint | None:
+        """The last checkpoint."""
+        return self.checkpoint
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint."""
+        self.checkpoint = checkpoint
+
+
+class FileCheckpoints:
+    """A checkpoint in a JSON file, which is replaced as a whole."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def load(self) -> Checkpoint | None:
+        """The last checkpoint; ``ChangefeedError`` where the file holds something else."""
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+            return Checkpoint(int(found["checkpoint-ts"]), found["place"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ChangefeedError(
+                UNREADABLE, f"{self.path} is no checkpoint ({error}); restore it, or remove it to begin at start-ts"
+            ) from error
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write the file beside, then put it in place."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_name(f".{self.path.name}.partial")
+        with partial.open("w", encoding="utf-8") as file:
+            json.dump({"checkpoint-ts": checkpoint.ts, "place": checkpoint.place}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,234 @@
+"""The out line: from a source through a filter into a sink, until the end or until told to stop.
+
+Rows up to a statement are safe before the statement is sent, and it is safe before the rows after it. A watermark is
+sent, and a checkpoint kept, for a moment up to which everything is safe. So a changefeed that begins again at its
+checkpoint repeats some changes and loses none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any
+
+from tidewire.changefeed.checkpoint import Checkpoint, CheckpointStore
+from tidewire.changefeed.columnar import changes_keys, changes_of, up_to
+from tidewire.changefeed.integrity import Check
+from tidewire.changefeed.sink.base import Sink
+from tidewire.changefeed.source.base import Resolved, RowBatch, Source, Upstream
+from tidewire.changefeed.tables import Tables
+from tidewire.changefeed.transaction import Transaction
+from tidewire.dispatch import Filter, Verdict, per_table
+from tidewire.model import Ddl, RowChange
+
+MOST_PENDING = 2048
+"""So many rows are dispatched together, as in TiCDC."""
+
+LONGEST_PENDING = 0.015
+"""So many seconds rows wait for others, as in TiCDC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a changefeed is doing. ``checkpoint_ts``: all before it is safe; ``resolved_ts``: all before it is read."""
+
+    checkpoint_ts: int = 0
+    resolved_ts: int = 0
+    rows: int = 0
+    ddls: int = 0
+    finished: bool = False
+    error: Exception | None = None
+
+
+class Runner:
+    """Runs one changefeed. ``start_ts`` counts where there is no checkpoint yet; ``target_ts`` is the end.
+
+    ``interval`` is the time between two watermarks, in seconds of ``clock``. ``check`` looks at every row's checksum.
+    ``by_columns``: the filter has no rules about single rows, so rows that come in columns need not be taken apart.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        filter_: Filter,
+        checkpoints: CheckpointStore,
+        *,
+        start_ts: int | None = None,
+        target_ts: int | None = None,
+        interval: float = 1.0,
+        check: Check | None = None,
+        by_columns: bool = False,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._source = source
+        self._sink = sink
+        self._filter = filter_
+        self._checkpoints = checkpoints
+        self._start_ts = start_ts
+        self._target_ts = target_ts
+        self._interval = interval
+        self._check = check
+        self._by_columns = by_columns and check is None
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._tables = Tables()
+        self._transaction = Transaction()
+        self._pending: list[RowChange] = []
+        self._pending_since = 0.0
+        self._advanced_at = clock()
+        self._statement_sent = False
+        self._resolved: Checkpoint | None = None
+        self._checkpoint = Checkpoint(0)
+        self._rows = self._ddls = 0
+        self._finished = False
+        self._error: Exception | None = None
+
+    @property
+    def status(self) -> Status:
+        """How it is doing right now; any thread may ask."""
+        return Status(
+            self._checkpoint.ts,
+            max(self._checkpoint.ts, self._resolved.ts if self._resolved else 0),
+            self._rows,
+            self._ddls,
+            self._finished,
+            self._error,
+        )
+
+    def stop(self) -> None:
+        """End the run soon, with a last checkpoint; any thread may ask for it."""
+        self._stopping.set()
+        self._source.close()
+
+    def run(self) -> None:
+        """Replicate until the target is reached, the source ends or somebody stops it. What goes wrong is raised."""
+        try:
+            self._begin()
+            self._follow()
+            if self._resolved is not None:
+                self._advance(self._resolved)
+            self._send_pending()
+            self._sink.flush()
+        except Exception as error:
+            self._error = error
+            raise
+        finally:
+            self._source.close()
+            self._sink.close()
+
+    def _begin(self) -> None:
+        """Go on where the last run was safe; its watermark comes first, since the replay goes back to it."""
+        kept = self._checkpoints.load()
+        self._checkpoint = kept or Checkpoint(self._source.now() if self._start_ts is None else self._start_ts)
+        tables = [table for table in self._source.tables() if self._filter.takes(table)]
+        self._tables = Tables(tables)
+        self._sink.begin(tables)
+        if kept is None:
+            self._checkpoints.save(self._checkpoint)
+        else:
+            self._sink.watermark(kept.ts, self._tables)
+
+    def _follow(self) -> None:
+        target = self._target_ts
+        if target is not None and self._checkpoint.ts >= target:
+            self._finished = True
+            return
+        for item in self._source.read(self._checkpoint.ts, self._checkpoint.place):
+            if self._stopping.is_set():
+                return
+            if target is not None and (ts := _ts(item)) is not None and ts > target:
+                self._resolved = replace(self._resolved or self._checkpoint, ts=target)
+                break
+            _TAKE[type(item)](self, item)
+        self._finished = not self._stopping.is_set()
+
+    def _take_row(self, change: RowChange) -> None:
+        for row in self._transaction.add(change, self._filter.passed(change)):
+            self._add(row)
+        if len(self._pending) >= MOST_PENDING:
+            self._hand_over()
+
+    def _take_batch(self, batch: RowBatch) -> None:
+        if self._target_ts is not None:
+            batch = up_to(batch, self._target_ts)
+        stays_whole = self._by_columns and (self._filter.raw_updates or not changes_keys(batch))
+        if stays_whole and self._filter.takes(batch.table):
+            self._send_pending()
+            self._tables.add(batch.table)
+            self._sink.columns(batch)
+            self._rows += batch.rows.num_rows
+            return
+        for change in changes_of(batch):
+            self._take_row(change)
+
+    def _take_ddl(self, ddl: Ddl) -> None:
+        followed = []
+        for part in per_table(ddl, self._tables.schemas()):
+            verdict = self._filter.ddl(part)
+            if verdict is Verdict.SEND:
+                self._send_ddl(part)
+            if verdict is not Verdict.DISCARD:
+                followed.append(part)
+        self._tables.follow(followed, self._filter.rules.matches)
+
+    def _send_ddl(self, ddl: Ddl) -> None:
+        """Everything before a statement is safe before it is sent, and it is safe before anything after it."""
+        self._send_pending()
+        self._sink.flush()
+        self._sink.ddl(ddl)
+        self._ddls += 1
+        self._statement_sent = True
+
+    def _take_resolved(self, resolved: Resolved) -> None:
+        self._resolved = Checkpoint(resolved.ts, resolved.place)
+        now = self._clock()
+        if self._statement_sent or now - self._advanced_at >= self._interval:
+            self._advance(self._resolved)
+        elif self._pending and now - self._pending_since >= LONGEST_PENDING:
+            self._send_pending()
+
+    def _add(self, row: RowChange) -> None:
+        if not self._pending:
+            self._pending_since = self._clock()
+        self._pending.append(row if self._check is None else self._check(row))
+
+    def _send_pending(self) -> None:
+        """Send what waits, the last transaction being complete."""
+        for row in self._transaction.end():
+            self._add(row)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._pending:
+            pending, self._pending = self._pending, []
+            for row in pending:
+                self._tables.add(row.table)
+            self._sink.rows(pending)
+            self._rows += len(pending)
+
+    def _advance(self, resolved: Checkpoint) -> None:
+        """Make everything safe, remember that it is, and tell the readers."""
+        self._send_pending()
+        self._sink.flush()
+        self._advanced_at = self._clock()
+        self._statement_sent = False
+        if resolved.ts > self._checkpoint.ts:
+            self._checkpoints.save(resolved)
+            self._checkpoint = resolved
+            self._sink.watermark(resolved.ts, self._tables)
+
+
+def _ts(item: Upstream) -> int | None:
+    """The moment of an item; rows in columns are cut to the target before."""
+    return item.ts if isinstance(item, Resolved) else None if isinstance(item, RowBatch) else item.commit_ts
+
+
+_TAKE: Mapping[type[Any], Callable[[Runner, Any], None]] = {
+    RowChange: Runner._take_row,
+    RowBatch: Runner._take_batch,
+    Ddl: Runner._take_ddl,
+    Resolved: Runner._take_resolved,
+}

@@ -1,0 +1,40 @@
+"""Nowhere: to see how fast a source is, or that it works at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidewire.changefeed.source.base import RowBatch
+from tidewire.model import Ddl, RowChange, TableName, TableSchema
+
+
+class BlackholeSink:
+    """Counts what it takes and forgets it."""
+
+    def __init__(self) -> None:
+        self.rows_taken = 0
+        self.ddls_taken = 0
+
+    def begin(self, tables: Sequence[TableSchema]) -> None:
+        """There is nobody to tell."""
+
+    def rows(self, changes: Sequence[RowChange]) -> None:
+        """Count changes."""
+        self.rows_taken += len(changes)
+
+    def columns(self, batch: RowBatch) -> None:
+        """Count changes."""
+        self.rows_taken += batch.rows.num_rows
+
+    def ddl(self, ddl: Ddl) -> None:
+        """Count a statement."""
+        self.ddls_taken += 1
+
+    def watermark(self, ts: int, tables: Iterable[TableName]) -> None:
+        """Nobody reads here."""
+
+    def flush(self) -> None:
+        """Everything is as safe as it gets."""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""

@@ -1,0 +1,79 @@
+"""From settings to a sink: one function for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tidewire.changefeed.config.dispatching import dispatching
+from tidewire.changefeed.config.settings import Settings
+from tidewire.changefeed.config.uri import SinkKind
+from tidewire.changefeed.outgoing import Outgoing
+from tidewire.changefeed.sink.base import Queue, Sink
+from tidewire.changefeed.sink.blackhole import BlackholeSink
+from tidewire.changefeed.sink.queue import QueueSink
+from tidewire.changefeed.sink.resources import resources_for
+from tidewire.codec import Options
+from tidewire.errors import ChangefeedError, MissingExtra
+
+UNKNOWN = "CDC:ErrSinkURIInvalid"
+
+
+def open_sink(settings: Settings, start_ts: int) -> Sink:
+    """The sink of a changefeed that begins at a moment; connects where there is something to connect to."""
+    opened = _SINKS.get(settings.kind)
+    if opened is None:
+        raise ChangefeedError(UNKNOWN, f"{settings.uri} has no sink here; known are {', '.join(_SINKS)}")
+    return opened(settings, start_ts)
+
+
+def queue_sink(settings: Settings, queue: Queue, options: Options | None = None) -> QueueSink:
+    """The sink that sends to a queue of the caller's, by the rules of some settings."""
+    options = options or settings.options
+    parsed = dispatching(settings)
+    if parsed.dispatch is None:
+        raise ChangefeedError(UNKNOWN, f"{settings.uri} names no topic")
+    outgoing = Outgoing(parsed.filter.selectors, parsed.routing)
+    return QueueSink(queue, parsed.dispatch, options, resources_for(options), settings.bootstrap, outgoing)
+
+
+def _kafka(settings: Settings, _: int) -> Sink:
+    from tidewire.changefeed.sink.kafka import KafkaQueue
+
+    assert settings.kafka is not None
+    queue = KafkaQueue(settings.kafka, settings.topic)
+    try:
+        return queue_sink(settings, queue, replace(settings.options, max_message_bytes=queue.message_limit))
+    except Exception:
+        queue.close()
+        raise
+
+
+def _file_topic(settings: Settings, _: int) -> Sink:
+    try:
+        from tidewire.changefeed.sink.files import FileQueue
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "arrow") from error
+    assert settings.file_topic is not None
+    queue = FileQueue(settings.file_topic.folder, settings.topic, settings.file_topic.partition_num)
+    return queue_sink(settings, queue)
+
+
+def _storage(settings: Settings, start_ts: int) -> Sink:
+    from tidewire.changefeed.sink.storage.records import records_for
+    from tidewire.changefeed.sink.storage.sink import StorageSink
+    from tidewire.changefeed.sink.storage.store import open_store
+
+    files, parsed = settings.storage, dispatching(settings)
+    assert files is not None
+    records = records_for(settings.protocol, files, settings.options, resources_for(settings.options))
+    store = open_store(settings.uri.scheme, files.folder, settings.uri.parameters)
+    return StorageSink(store, records, files, start_ts, Outgoing(parsed.filter.selectors, parsed.routing))
+
+
+_SINKS: Mapping[SinkKind, Callable[[Settings, int], Sink]] = {
+    SinkKind.KAFKA: _kafka,
+    SinkKind.FILE_TOPIC: _file_topic,
+    SinkKind.STORAGE: _storage,
+    SinkKind.BLACKHOLE: lambda *_: BlackholeSink(),
+}

@@ -1,0 +1,148 @@
+"""The sink for queues: changes to messages, each in the topic and partition TiCDC's rules give it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from time import monotonic
+
+from tidewire.changefeed.columnar import changes_of
+from tidewire.changefeed.config.settings import BootstrapSettings
+from tidewire.changefeed.outgoing import Outgoing
+from tidewire.changefeed.sink.base import Queue
+from tidewire.changefeed.sink.bootstrap import Bootstraps, Due
+from tidewire.changefeed.source.base import RowBatch
+from tidewire.codec import Encoder, Options, Resources, protocol
+from tidewire.dispatch import Address, Audience, Dispatch, Dispatcher
+from tidewire.model import Bootstrap, Ddl, Event, Message, RowChange, TableName, TableSchema, Watermark
+
+_PACKING = frozenset({"open-protocol", "craft"})
+"""Protocols with several rows in a message: only rows with the same partition key share one."""
+
+_BY_TOPIC = frozenset({"avro"})
+"""Protocols whose encoder depends on the topic: Avro names its schemas after it."""
+
+
+class QueueSink:
+    """Dispatches and encodes changes and sends them to a queue.
+
+    Topics and partitions are computed from whole rows and their own names; ``outgoing`` says what is sent of them.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        dispatch: Dispatch,
+        options: Options = Options(),
+        resources: Resources = Resources(),
+        bootstrap: BootstrapSettings = BootstrapSettings(),
+        outgoing: Outgoing = Outgoing(),
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        name = dispatch.protocol
+        self._queue = queue
+        self._dispatch = dispatch
+        self._options = options
+        self._resources = resources
+        self._audience = Audience(dispatch, name, options, bootstrap.to_all_partitions)
+        self._outgoing = outgoing
+        self._codec = protocol(name)
+        self._encoders: dict[str, Encoder] = {}
+        self._packs = name in _PACKING
+        self._at_start = bootstrap.all_at_start
+        says_schemas = bootstrap.enabled and self._codec.carries(options).bootstrap
+        self._bootstraps = Bootstraps(bootstrap, clock) if says_schemas else None
+
+    def begin(self, tables: Sequence[TableSchema]) -> None:
+        """Tell the schema of every table, where that is wanted at the start."""
+        if self._bootstraps is not None and self._at_start:
+            for table in tables:
+                topic = self._dispatch.topic_of(table.name)
+                self._bootstrap(self._bootstraps.note(self._outgoing.table(table), topic, rows=0))
+
+    def rows(self, changes: Sequence[RowChange]) -> None:
+        """Send changes. In a partition they keep their order, or that of their key where rows share messages."""
+        self._repeat_bootstraps()
+        groups: dict[tuple[str, int, str], list[Event]] = {}
+        for change in changes:
+            topic = self._dispatch.topic_of(change.table.name)
+            selected = self._outgoing.row(change)
+            if self._bootstraps is not None:
+                due = self._bootstraps.note(selected.table, topic)
+                for number in self._told(due):
+                    groups.setdefault((topic, number, ""), []).append(Bootstrap(selected.table))
+            number = self._dispatch.partition(change, self._queue.partitions(topic))
+            key = self._dispatch.partition_key(change) if self._packs else ""
+            groups.setdefault((topic, number, key), []).append(selected)
+        for (topic, number, _), events in groups.items():
+            self._queue.send(topic, number, self._encoder(topic).encode(events))
+
+    def columns(self, batch: RowBatch) -> None:
+        """Send many changes of one table, without making an object of each where that is possible."""
+        rule, table = self._dispatch.rule_of(batch.table.name), batch.table
+        if self._outgoing.table(table) is not table or (self._packs and rule.dispatcher is not Dispatcher.TABLE):
+            self.rows(list(changes_of(batch)))
+            return
+        from tidewire.arrow.encode import encode_batch
+        from tidewire.arrow.policy import Policy
+        from tidewire.changefeed.sink.columns import shares
+
+        self._repeat_bootstraps()
+        topic = self._dispatch.topic_of(table.name)
+        if self._bootstraps is not None:
+            self._bootstrap(self._bootstraps.note(table, topic, batch.rows.num_rows))
+        options, policy = self._options_for(topic), Policy(batch.time_zone)
+        for number, rows in shares(batch, rule, self._queue.partitions(topic)):
+            made = encode_batch(self._dispatch.protocol, table, rows, options, self._resources, policy=policy)
+            keys, values = (made.column(name).to_pylist() for name in ("key", "value"))
+            self._queue.send(topic, number, map(Message, keys, values))
+
+    def ddl(self, ddl: Ddl) -> None:
+        """Send a statement and wait until it is safe."""
+        told = self._outgoing.ddl(ddl)
+        self._send(self._audience.ddl(ddl, self._queue.partitions), told)
+        if self._bootstraps is not None and told.table_schema is not None:
+            self._bootstraps.changed(told.table_schema)
+        self._queue.flush()
+
+    def watermark(self, ts: int, tables: Iterable[TableName]) -> None:
+        """Send a watermark to the topics of these tables, the default topic last."""
+        self._repeat_bootstraps()
+        self._send(self._audience.watermark(tables, self._queue.partitions), Watermark(ts))
+
+    def flush(self) -> None:
+        """Wait until everything is safe."""
+        self._queue.flush()
+
+    def close(self) -> None:
+        """Let go of the queue."""
+        self._queue.close()
+
+    def _send(self, addresses: Iterable[Address], event: Event) -> None:
+        for topic, number in addresses:
+            self._queue.send(topic, number, self._encoder(topic).encode([event]))
+
+    def _encoder(self, topic: str) -> Encoder:
+        name = topic if self._dispatch.protocol in _BY_TOPIC else ""
+        encoder = self._encoders.get(name)
+        if encoder is None:
+            encoder = self._encoders[name] = self._codec.Encoder(self._options_for(topic), self._resources)
+        return encoder
+
+    def _options_for(self, topic: str) -> Options:
+        return replace(self._options, topic=topic) if self._dispatch.protocol in _BY_TOPIC else self._options
+
+    def _repeat_bootstraps(self) -> None:
+        if self._bootstraps is not None:
+            for due in self._bootstraps.again():
+                self._bootstrap(due)
+
+    def _bootstrap(self, due: Due | None) -> None:
+        if due is not None:
+            self._send((Address(due.topic, number) for number in self._told(due)), Bootstrap(due.table))
+
+    def _told(self, due: Due | None) -> range:
+        """The partitions that hear of a schema."""
+        if due is None:
+            return range(0)
+        return range(self._queue.partitions(due.topic) if self._audience.bootstrap_everywhere else 1)

@@ -1,0 +1,130 @@
+"""Schema files: a table's columns and the statement that made them so, as JSON with a checksum in the name."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidewire.model import Column, Ddl, MySQLType, TableName, TableSchema
+from tidewire.model.ddl import TYPE_OF_KIND
+from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS
+
+_FORMAT = 1
+_HTML = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+
+_LENGTHS: Mapping[MySQLType, int] = {
+    MySQLType.BIT: 1,
+    MySQLType.TINYINT: 4,
+    MySQLType.SMALLINT: 6,
+    MySQLType.MEDIUMINT: 9,
+    MySQLType.INT: 11,
+    MySQLType.BIGINT: 20,
+    MySQLType.DOUBLE: 22,
+    MySQLType.FLOAT: 12,
+    MySQLType.DECIMAL: 10,
+    MySQLType.YEAR: 4,
+    MySQLType.CHAR: 1,
+    MySQLType.VARCHAR: 5,
+    MySQLType.VAR_STRING: 5,
+    MySQLType.TINYBLOB: 255,
+    MySQLType.BLOB: 65_535,
+    MySQLType.MEDIUMBLOB: 16_777_215,
+    MySQLType.LONGBLOB: 4_294_967_295,
+}
+"""What TiDB takes for the length of a type where none was declared."""
+
+_WITH_LENGTH = INTEGERS | FLOATS | CHARS | BLOBS | {MySQLType.DECIMAL, MySQLType.BIT, MySQLType.YEAR}
+_WITH_FRACTION = FLOATS | {MySQLType.TIMESTAMP, MySQLType.DATETIME, MySQLType.TIME}
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a schema file says. Without a query it describes a table and there is nothing to execute."""
+
+    name: TableName
+    version: int
+    columns: tuple[Mapping[str, Any], ...] = ()
+    query: str = ""
+    type: int = 0
+
+    @classmethod
+    def of_table(cls, table: TableSchema, version: int, *, column_ids: bool = False) -> Definition:
+        """The columns of a table."""
+        return cls(table.name, version, tuple(_column(column, column_ids) for column in table.columns))
+
+    @classmethod
+    def of_ddl(cls, ddl: Ddl, *, column_ids: bool = False) -> Definition:
+        """A statement, and the columns after it."""
+        table = ddl.table_schema or ddl.pre_table_schema
+        columns = table.columns if table is not None and ddl.table.table else ()
+        kind = 0 if ddl.kind is None else TYPE_OF_KIND.get(ddl.kind, 0)
+        return cls(
+            ddl.table,
+            ddl.commit_ts or 0,
+            tuple(_column(column, column_ids) for column in columns),
+            ddl.query,
+            kind if ddl.type is None else int(ddl.type),
+        )
+
+    @property
+    def checksum(self) -> int:
+        """CRC-32 of the names and columns, whatever their order; statement and version do not count."""
+        columns = sorted(self.columns, key=lambda column: str(column["ColumnName"]))
+        text = {
+            "Table": self.name.table,
+            "Schema": self.name.schema,
+            "Version": 0,
+            "TableColumns": columns,
+            "TableColumnsTotal": len(columns),
+        }
+        return zlib.crc32(_json(text))
+
+    @property
+    def file_name(self) -> str:
+        """What its file is called."""
+        return f"schema_{self.version}_{self.checksum:010d}.json"
+
+    def content(self) -> bytes:
+        """What its file holds."""
+        return _json(
+            {
+                "Table": self.name.table,
+                "Schema": self.name.schema,
+                "Version": _FORMAT,
+                "TableVersion": self.version,
+                "Query": self.query,
+                "Type": self.type,
+                "TableColumns": list(self.columns) or None,
+                "TableColumnsTotal": len(self.columns),
+            }
+        )
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, indent=4, ensure_ascii=False).translate(_HTML).encode("utf-8", "surrogateescape")
+
+
+def _column(column: Column, with_id: bool) -> Mapping[str, Any]:
+    """A column, without what there is nothing to say about."""
+    length = _LENGTHS.get(column.type) if column.length is None else column.length
+    has_scale = column.type is MySQLType.DECIMAL or (column.type in _WITH_FRACTION and bool(column.decimal))
+    members = {
+        "ColumnId": str(column.id) if with_id and column.id is not None else None,
+        "ColumnName": column.name,
+        "ColumnType": column.base_type.upper() + " UNSIGNED" * column.unsigned,
+        "ColumnDefault": _default(column),
+        "ColumnPrecision": str(length) if column.type in _WITH_LENGTH and length is not None else None,
+        "ColumnScale": str(column.decimal or 0) if has_scale else None,
+        "ColumnNullable": "false" if column.nullable is False or column.primary_key else None,
+        "ColumnIsPk": "true" if column.primary_key else None,
+        "ColumnElems": list(column.elements) or None,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _default(column: Column) -> str | None:
+    default = column.default
+    return default.decode("utf-8", "surrogateescape") if isinstance(default, bytes) else default

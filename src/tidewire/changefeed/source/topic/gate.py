@@ -1,0 +1,106 @@
+"""Late and repeated, made once and in order: events wait until every partition has told that nothing before is missing.
+
+Pure: events with their places go in, and come out when a watermark lets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidewire.model import Ddl, Event, Op, Position, RowChange, Watermark
+
+
+class Partition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    number: int
+
+
+_ORDER: Mapping[Op, int] = {Op.DELETE: 0, Op.UPDATE: 1, Op.INSERT: 2}
+_STATEMENT = 3
+"""A statement comes after the rows of its own moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    rank: tuple[int, int, int]
+    at: Position
+    event: RowChange | Ddl
+
+
+@dataclass(slots=True)
+class Gate:
+    """Holds events back until the least watermark of all partitions has passed them."""
+
+    released: int = 0
+    watermarks: dict[Partition, int] = field(default_factory=dict)
+    _previous: dict[Partition, int] = field(default_factory=dict)
+    _held: dict[Hashable, _Held] = field(default_factory=dict)
+    _count: int = 0
+
+    def expect(self, partitions: Iterable[Partition]) -> None:
+        """There are these partitions; each must tell a watermark."""
+        for partition in partitions:
+            self.watermarks.setdefault(partition, 0)
+
+    def take(self, at: Position, event: Event) -> None:
+        """An event from a place. What was let through already, or is held already, is a repetition."""
+        match event:
+            case Watermark(ts):
+                partition = Partition(at.topic, at.partition)
+                known = self.watermarks.get(partition, 0)
+                if ts > known:
+                    self.watermarks[partition], self._previous[partition] = ts, known
+            case RowChange() | Ddl():
+                ts = event.commit_ts or 0
+                if ts > self.released:
+                    self._count += 1
+                    kind = _STATEMENT if isinstance(event, Ddl) else _ORDER[event.op]
+                    self._held.setdefault(_identity(event), _Held((ts, kind, self._count), at, event))
+
+    def release(self, is_read: Callable[[str], bool] = lambda _: False) -> Iterator[RowChange | Ddl]:
+        """The events that nothing can come before any more, in commit order; :attr:`released` is where they end.
+
+        ``is_read``: is a topic read to its end? One that is, and yet lacks watermarks, may be out of use.
+        """
+        watermark = self._least(is_read)
+        if watermark <= self.released:
+            return
+        self.released = watermark
+        passed = {key: held for key, held in self._held.items() if held.rank[0] <= watermark}
+        for key in passed:
+            del self._held[key]
+        yield from (held.event for held in sorted(passed.values(), key=lambda held: held.rank))
+
+    def _least(self, is_read: Callable[[str], bool]) -> int:
+        """The least watermark of all topics in use.
+
+        Watermarks go out in passes, one topic after the other, and two growing ones in a partition say that the pass of
+        the first is complete. A topic that did not get it and has nothing more is that of a table which is gone.
+        """
+        complete = max(self._previous.values(), default=0)
+        newest: dict[str, int] = {}
+        for (topic, _), ts in self.watermarks.items():
+            newest[topic] = max(ts, newest.get(topic, 0))
+        gone = {topic for topic, ts in newest.items() if ts < complete and is_read(topic)}
+        return min((ts for (topic, _), ts in self.watermarks.items() if topic not in gone), default=0)
+
+    def first_held(self) -> dict[Partition, int]:
+        """The first offset of each partition whose event is still held."""
+        first: dict[Partition, int] = {}
+        for held in self._held.values():
+            partition = Partition(held.at.topic, held.at.partition)
+            first[partition] = min(held.at.offset, first.get(partition, held.at.offset))
+        return first
+
+
+def _identity(event: RowChange | Ddl) -> Hashable:
+    """What repetitions of an event share. Where no key is told, rows of a transaction that are equal count as one."""
+    if isinstance(event, Ddl):
+        return (event.commit_ts, event.table, event.query)
+    row = (event.before if event.after is None else event.after) or {}
+    key = event.table.handle_key or sorted(row)
+    return (event.commit_ts, event.table.name, event.op, event.table_id, tuple(row.get(name) for name in key))
