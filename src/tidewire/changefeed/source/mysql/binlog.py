@@ -1,0 +1,258 @@
+"""The binary log of a server as events; the one place that knows the replication library.
+
+The library connects, asks for the log and takes its events apart. Values in rows are left to ``images``, because the
+library's own forget zero dates, ENUM indexes and the signs of fractions.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tidewire.changefeed.source.mysql.charsets import decoder
+from tidewire.changefeed.source.mysql.connection import (
+    ConnectionLost,
+    Refusal,
+    close,
+    connection_arguments,
+    driver,
+    translated_errors,
+)
+from tidewire.changefeed.source.mysql.events import (
+    Begin,
+    BinlogEvent,
+    Commit,
+    Idle,
+    Prepared,
+    Query,
+    Rotate,
+    Rows,
+    TableMap,
+    WireColumn,
+)
+from tidewire.changefeed.source.mysql.follower import State
+from tidewire.changefeed.source.mysql.schemas import Schemas
+from tidewire.changefeed.source.mysql.server import Facts
+from tidewire.changefeed.source.mysql.uri import Settings
+from tidewire.errors import ChangefeedError
+from tidewire.model import TableName
+
+HEARTBEAT_SECONDS = 1
+SILENT_SECONDS = 15
+"""How long a server may be silent, heartbeats included, before it is taken for gone."""
+
+_FATAL = 1236
+_STANDALONE = 1
+_HEADER = 20
+_QUERY_HEADER = 13
+_UNREADABLE: Mapping[int, str] = {
+    40: "binlog_transaction_compression",
+    39: "binlog_row_value_options",
+    **dict.fromkeys(range(165, 172), "log_bin_compress"),
+}
+"""Events that hold rows in a form we do not read, and the setting that makes them."""
+
+Collations = Mapping[int, str]
+"""The charset of each collation's number."""
+
+# What the library has to say of broken connections is said by us; it need not print it.
+logging.getLogger("pymysqlreplication").addHandler(logging.NullHandler())
+
+
+class Binlog:
+    """A connection to a server's log, from a state on. With ``by_gtid`` the place is found by its transaction ids."""
+
+    def __init__(self, settings: Settings, state: State, mariadb: bool, collations: Collations, by_gtid: bool) -> None:
+        self._settings = settings
+        self._state = state
+        self._collations = collations
+        self._library = driver("pymysqlreplication", "mysql-replication")
+        self._connections: list[Any] = []
+        found_by = (
+            {"auto_position": state.gtid, "is_mariadb": mariadb}
+            if by_gtid
+            else {"log_file": state.file, "log_pos": state.position, "resume_stream": True}
+        )
+        self._reader = self._library.BinLogStreamReader(
+            {**connection_arguments(settings), "read_timeout": SILENT_SECONDS},
+            server_id=settings.server_id,
+            blocking=True,
+            slave_heartbeat=HEARTBEAT_SECONDS,
+            filter_non_implemented_events=False,
+            enable_logging=False,
+            pymysql_wrapper=self._connect,
+            **found_by,
+        )
+
+    def _connect(self, **arguments: Any) -> Any:
+        """Connect for the library, which would do it again by itself where we would rather know."""
+        if len(self._connections) == 2:
+            raise ConnectionLost(f"{self._settings.address}: the connection broke")
+        database = arguments.pop("db", None)  # the driver's old name for it
+        connection = driver("pymysql", "pymysql").connect(**arguments, database=database)
+        self._connections.append(connection)
+        return connection
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        for connection in self._connections:
+            close(connection)
+
+    def events(self) -> Iterator[BinlogEvent]:
+        """What the log says, for ever; ``ConnectionLost`` when the connection breaks."""
+        while True:
+            try:
+                with translated_errors(self._settings):
+                    event = self._reader.fetchone()
+            except Refusal as refusal:
+                raise self._refused(refusal) from None
+            except (ValueError, LookupError, TypeError, AssertionError, struct.error) as error:
+                raise ChangefeedError(
+                    "CDC:ErrMySQLInvalidConfig",
+                    f"the binary log of {self._settings.address} cannot be read after "
+                    f"{self._reader.log_file}:{self._reader.log_pos}, a compressed column may be the reason: {error!r}",
+                ) from error
+            if event is None:
+                raise ConnectionLost(f"{self._settings.address}: the server ended the log")
+            taken = self._taken(event)
+            if taken is not None:
+                yield taken
+
+    def _refused(self, refusal: Refusal) -> ChangefeedError:
+        if refusal.code == _FATAL:
+            return ChangefeedError(
+                "CDC:ErrStartTsBeforeGC",
+                f"the binary log of {self._settings.address} cannot be read from {self._state.file}:"
+                f"{self._state.position} on, the server has purged it: {refusal.message}; begin with a new snapshot, "
+                "and let the server keep its logs for longer",
+            )
+        return ChangefeedError(
+            "CDC:ErrMySQLConnectionError", f"{self._settings.address}: {refusal.message} ({refusal.code})"
+        )
+
+    def _taken(self, event: Any) -> BinlogEvent | None:
+        take = _TAKEN.get(type(event).__name__)
+        return None if take is None else take(self, event)
+
+    def _gtid(self, event: Any) -> BinlogEvent:
+        return Begin(event.gtid, alone=True)
+
+    def _mariadb_gtid(self, event: Any) -> BinlogEvent:
+        return Begin(event.gtid, alone=bool(event.flags & _STANDALONE))
+
+    def _query(self, event: Any) -> BinlogEvent:
+        start = _HEADER + _QUERY_HEADER + event.status_vars_length + event.schema_length + 1
+        raw = event.packet.get_all_data()[start : _HEADER + event.event_size]
+        charset = self._collations.get(getattr(event, "character_set_client", 0), "utf8mb4")
+        text = decoder("utf8mb4" if charset == "binary" else charset)(raw)
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "backslashreplace")
+        return Query(event.schema.decode(), text, event.timestamp, event.packet.log_pos)
+
+    def _table_map(self, event: Any) -> BinlogEvent:
+        metadata = event.optional_metadata
+        named = bool(metadata.column_name_list)
+        charsets = iter(metadata.charset_collation_list or ())
+        texts = (15, 252, 253, 254) + ((255,) if event.dbms == "mariadb" else ())
+        columns = []
+        for number, column in enumerate(event.columns):
+            collation = next(charsets, None) if column.type in texts else None
+            signs = metadata.unsigned_column_list
+            columns.append(
+                WireColumn(
+                    column.type,
+                    _size(column),
+                    getattr(column, "precision", 0),
+                    getattr(column, "decimals", 0),
+                    column.name if named else None,
+                    bool(signs[number]) if signs else None,
+                    None if collation is None else self._collations.get(collation),
+                )
+            )
+        return TableMap(event.table_id, TableName(event.schema, event.table), tuple(columns))
+
+    def _rows(self, event: Any) -> BinlogEvent:
+        data = event.packet.read(event.event_size - event.packet.read_bytes)
+        first, second = event.columns_present_bitmap, getattr(event, "columns_present_bitmap2", None)
+        inserted = type(event).__name__.startswith("Write")
+        return Rows(event.table_id, None if inserted else first, first if inserted else second, data)
+
+    def _xid(self, event: Any) -> BinlogEvent:
+        return Commit(event.timestamp, event.packet.log_pos)
+
+    def _xa_prepare(self, event: Any) -> BinlogEvent:
+        if event.one_phase:
+            return self._xid(event)
+        xid = f"X'{event.xid_gtrid.hex()}',X'{event.xid_bqual.hex()}',{event.xid_format_id}"
+        return Prepared(xid, event.packet.log_pos)
+
+    def _rotate(self, event: Any) -> BinlogEvent:
+        return Rotate(event.next_binlog, event.position)
+
+    def _heartbeat(self, event: Any) -> BinlogEvent:
+        return Idle(event.ident, event.packet.log_pos)
+
+    def _unknown(self, event: Any) -> BinlogEvent | None:
+        setting = _UNREADABLE.get(event.event_type)
+        if setting is None:
+            return None
+        raise ChangefeedError(
+            "CDC:ErrMySQLInvalidConfig",
+            f"the binary log of {self._settings.address} holds rows in a form that cannot be read; turn {setting} off, "
+            "and begin with a new snapshot",
+        )
+
+
+def _size(column: Any) -> int:
+    """What of a column's description says how long its values, or their lengths, are."""
+    for name in ("bytes", "length_size", "fsp", "max_length", "size"):
+        if hasattr(column, name):
+            return int(getattr(column, name))
+    return 0
+
+
+def log_number(file: str) -> int:
+    """The number a log file's name ends with: files follow each other by it."""
+    found = re.search(r"\d+$", file)
+    return int(found[0]) if found else 0
+
+
+def defines(settings: Settings, facts: Facts, start: tuple[str, int], end: tuple[str, int]) -> bool:
+    """Does the log hold a statement that defines something between two places?"""
+    if start == end:
+        return False
+    nowhere = State(*start, gtid="", ts=0, schemas=Schemas({}, {}))
+    binlog = Binlog(settings, nowhere, facts.server.mariadb, facts.collations, by_gtid=False)
+    file, goal = start[0], (log_number(end[0]), end[1])
+    try:
+        for event in binlog.events():
+            if isinstance(event, Query) and event.text.split(None, 1)[0].upper() in _DEFINING:
+                return True
+            if isinstance(event, Rotate):
+                file = event.file
+            if isinstance(event, Query | Commit | Prepared | Idle) and (log_number(file), event.end) >= goal:
+                break
+    finally:
+        binlog.close()
+    return False
+
+
+_DEFINING = frozenset({"CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "SET"})
+
+_TAKEN: Mapping[str, Callable[[Binlog, Any], BinlogEvent | None]] = {
+    "GtidEvent": Binlog._gtid,
+    "MariadbGtidEvent": Binlog._mariadb_gtid,
+    "QueryEvent": Binlog._query,
+    "TableMapEvent": Binlog._table_map,
+    **dict.fromkeys(("WriteRowsEvent", "UpdateRowsEvent", "DeleteRowsEvent"), Binlog._rows),
+    "XidEvent": Binlog._xid,
+    "XAPrepareEvent": Binlog._xa_prepare,
+    "RotateEvent": Binlog._rotate,
+    "HeartbeatLogEvent": Binlog._heartbeat,
+    "NotImplementedEvent": Binlog._unknown,
+    "PartialUpdateRowsEvent": Binlog._unknown,
+}
+"""The library's events that mean something to us, by their class."""

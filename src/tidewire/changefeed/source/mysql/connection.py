@@ -1,0 +1,155 @@
+"""Sessions with a server, and its errors in our words. The drivers are imported here and in ``binlog`` only."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import TracebackType
+from typing import Any, TypeAlias
+
+from tidewire.changefeed.source.mysql.uri import Settings
+from tidewire.errors import ChangefeedError, MissingExtra
+
+Answer: TypeAlias = tuple[bytes | None, ...]
+
+CONNECT_SECONDS = 10
+READ_SECONDS = 60
+"""How long a server may think about an answer before it is taken for gone."""
+
+_LOST = frozenset({1040, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1927, 2002, 2003, 2006})
+_LOST |= {2013, 2014, 2055, 0}
+"""Errors that a new connection may not meet again: the server is full, going, gone, or the network is."""
+
+_DENIED = frozenset({1044, 1045, 1142, 1227, 1370, 1698})
+
+
+_SESSION = "time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 30, net_write_timeout = 3600, wait_timeout = 28800"
+"""A slow reader may take an hour for a part of an answer, a lock half a minute."""
+
+
+class ConnectionLost(Exception):
+    """The connection is gone; another one may do. It stays inside this package."""
+
+
+class Refusal(Exception):
+    """The server refused a statement. It stays inside this package."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+
+def driver(module: str, package: str) -> Any:
+    """An optional package's module."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtra(package, "mysql") from None
+
+
+@contextmanager
+def translated_errors(settings: Settings) -> Iterator[None]:
+    """The driver's errors as ours."""
+    errors = driver("pymysql", "pymysql").err
+    try:
+        yield
+    except errors.MySQLError as error:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        message = str(error.args[-1]) if error.args else type(error).__name__
+        if code in _DENIED:
+            raise ChangefeedError(
+                "CDC:ErrMySQLConnectionError",
+                f"{settings.address} does not let the user {settings.user!r} do this: {message} ({code})",
+            ) from None
+        if code in _LOST:
+            raise ConnectionLost(f"{settings.address}: {message} ({code})") from None
+        raise Refusal(code, message) from None
+    except OSError as error:
+        raise ConnectionLost(f"{settings.address}: {error}") from None
+
+
+def connection_arguments(settings: Settings) -> dict[str, Any]:
+    """What both drivers need to connect."""
+    arguments: dict[str, Any] = {
+        "host": settings.host,
+        "port": settings.port,
+        "user": settings.user,
+        "password": settings.password,
+        "charset": "utf8mb4",
+        "connect_timeout": CONNECT_SECONDS,
+        "read_timeout": READ_SECONDS,
+        "autocommit": True,
+    }
+    if settings.tls:
+        arguments["ssl"] = _tls(settings)
+    return arguments
+
+
+def _tls(settings: Settings) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca)
+        if settings.ssl_cert and settings.ssl_key:
+            context.load_cert_chain(settings.ssl_cert, settings.ssl_key)
+    except OSError as error:
+        files = ", ".join(name for name in (settings.ssl_ca, settings.ssl_cert, settings.ssl_key) if name)
+        raise ChangefeedError(
+            "CDC:ErrMySQLInvalidConfig", f"the TLS files of the source URI cannot be read ({files}): {error}"
+        ) from None
+    return context
+
+
+def close(connection: Any) -> None:
+    """Let go of a connection, if it is still there."""
+    if connection.open:
+        connection.close()
+
+
+class Session:
+    """One connection that answers in UTF-8 and UTC, every value as its bytes."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        pymysql = driver("pymysql", "pymysql")
+        with translated_errors(settings):
+            self._connection = pymysql.connect(
+                **connection_arguments(settings),
+                use_unicode=False,
+                conv={},
+                init_command=f"SET SESSION {_SESSION}",
+            )
+        self._streaming = driver("pymysql.cursors", "pymysql").SSCursor
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        close(self._connection)
+
+    def ask(self, sql: str) -> list[Answer]:
+        """All rows of an answer."""
+        with translated_errors(self._settings), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def stream(self, sql: str, chunk: int) -> Iterator[list[Answer]]:
+        """An answer in chunks, read as they are taken. One that is not read to its end spoils the session."""
+        with translated_errors(self._settings):
+            cursor = self._connection.cursor(self._streaming)
+            cursor.execute(sql)
+        while True:
+            with translated_errors(self._settings):
+                rows = cursor.fetchmany(chunk)
+            if not rows:
+                break
+            yield list(rows)
+        with translated_errors(self._settings):
+            cursor.close()

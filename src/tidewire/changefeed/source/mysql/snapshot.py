@@ -1,0 +1,215 @@
+"""All rows of a server at one moment, and the place in the log that is the same moment.
+
+The server's own consistent snapshot fixes the moment. Definitions are no part of it, and a statement shows in them
+before it shows in the log. So every table is held by a lock that keeps its definition from changing until its rows have
+been read, and where a statement runs or has come into the log between the moment and the last lock, all begins anew.
+Each beginning drops and makes the tables before it gives their rows, with later timestamps than the one before. So a
+reader that has seen part of an earlier beginning loses the rows and tables that are gone since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from tidewire.changefeed.source.base import Upstream
+from tidewire.changefeed.source.mysql.answers import answer, asked, full_name, quoted
+from tidewire.changefeed.source.mysql.binlog import defines
+from tidewire.changefeed.source.mysql.catalog import definition, schemas_of, table_names
+from tidewire.changefeed.source.mysql.clock import at_millisecond
+from tidewire.changefeed.source.mysql.connection import Refusal, Session
+from tidewire.changefeed.source.mysql.dialect import translated
+from tidewire.changefeed.source.mysql.follower import State
+from tidewire.changefeed.source.mysql.schemas import Schemas
+from tidewire.changefeed.source.mysql.server import Facts
+from tidewire.changefeed.source.mysql.statements import Wanted
+from tidewire.changefeed.source.mysql.uri import Settings
+from tidewire.model import Ddl, DdlType, Generated, RowChange, TableName, TableSchema
+
+CHUNK_ROWS = 1000
+_IN_THE_WAY = frozenset({1146, 1205, 1213, 1412})
+"""The table is gone, or somebody holds it, or waits for it too, or it is not the one of the snapshot any more."""
+
+
+class Disturbed(Exception):
+    """Somebody changed a table in the meantime. It stays inside this package."""
+
+    def __str__(self) -> str:
+        return "statements such as ALTER TABLE run all the time, so no snapshot can be taken"
+
+
+def clock_ms(session: Session) -> int:
+    """The server's clock in milliseconds since the epoch."""
+    return int(float((session.ask("SELECT UNIX_TIMESTAMP(SYSDATE(3))")[0][0] or b"0").decode()) * 1000)
+
+
+def log_end(session: Session) -> tuple[str, int, str]:
+    """Where the server's log ends: file, position, and the ids of all transactions in it, where MySQL tells them."""
+    try:
+        rows = session.ask("SHOW MASTER STATUS")
+    except Refusal:
+        rows = session.ask("SHOW BINARY LOG STATUS")
+    file, position, *more = ((raw or b"").decode() for raw in rows[0])
+    return file, int(position), "".join(more[2:3]).replace("\n", "")
+
+
+def state_now(session: Session, settings: Settings, facts: Facts, wanted: Wanted, after: int) -> State:
+    """The end of the log and the tables as they are, with nothing read; timestamps go on after ``after``."""
+    names = table_names(session, wanted)
+    file, position, gtid = log_end(session)
+    tables = {name: text for name in names if (text := definition(session, name)) is not None}
+    _check_calm(session, settings, facts, (file, position))
+    if table_names(session, wanted) != names or list(tables) != names:
+        raise Disturbed
+    if facts.server.mariadb:
+        gtid = _mariadb_gtid(session, file, position)
+    return State(file, position, gtid, after, schemas_of(session, facts, tables, after))
+
+
+def _check_calm(session: Session, settings: Settings, facts: Facts, start: tuple[str, int]) -> None:
+    """``Disturbed`` where a statement that defines something runs, or has come into the log since ``start``.
+
+    While it runs a table may be out of sight, and what it does is not in the log yet.
+    """
+    if facts.sees_all and session.ask(_DEFINING):
+        raise Disturbed
+    if defines(settings, facts, start, log_end(session)[:2]):
+        raise Disturbed
+
+
+_DEFINING = """
+    SELECT 1 FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO REGEXP
+    '^[[:space:]]*(SET[[:space:]]+STATEMENT.*)?(CREATE|DROP|ALTER|RENAME|TRUNCATE|OPTIMIZE|REPAIR)[[:space:]]'
+"""
+
+
+class Snapshot:
+    """One attempt at reading everything; ``state`` is where the log goes on when it has succeeded."""
+
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        facts: Facts,
+        wanted: Wanted,
+        after: int,
+        is_closed: Callable[[], bool],
+    ) -> None:
+        self._session = session
+        self._facts = facts
+        self._is_closed = is_closed
+        names = table_names(session, wanted)
+        file, position, gtid = self._begin()
+        self._tables = self._held(names)
+        _check_calm(session, settings, facts, (file, position))
+        if table_names(session, wanted) != names:
+            raise Disturbed
+        first = max(after + 1, at_millisecond(clock_ms(session)))
+        schemas = schemas_of(session, facts, self._tables, first)
+        self.state = State(file, position, gtid, first, schemas)
+
+    def _held(self, names: Sequence[TableName]) -> dict[TableName, str]:
+        """The tables, each of them locked. The last is locked first, so that giving up a savepoint frees the first."""
+        found: dict[TableName, str] = {}
+        for name in reversed(names):
+            try:
+                self._session.ask(f"SAVEPOINT {_savepoint(name)}")
+                self._session.ask(f"SELECT 1 FROM {full_name(name)} LIMIT 0")
+                text = definition(self._session, name)
+            except Refusal as refusal:
+                raise _disturbance(refusal) from None
+            if text is None:
+                raise Disturbed
+            found[name] = text
+        return dict(reversed(found.items()))
+
+    def _begin(self) -> tuple[str, int, str]:
+        """Fix the moment, and find it in the log."""
+        ask = self._session.ask
+        ask("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        if self._facts.server.mariadb:
+            ask("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            status = {name: value or b"" for name, value in ask("SHOW STATUS LIKE 'binlog_snapshot_%'")}
+            file, position = status[b"Binlog_snapshot_file"].decode(), int(status[b"Binlog_snapshot_position"])
+            return file, position, _mariadb_gtid(self._session, file, position)
+        # MySQL does not tell a snapshot's place in the log, so nobody may write between the two.
+        try:
+            ask("FLUSH TABLES WITH READ LOCK")
+            ask("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            return log_end(self._session)
+        finally:
+            ask("UNLOCK TABLES")
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        """The tables it gives."""
+        return frozenset(self._tables)
+
+    def changes(self, earlier: Iterable[TableName]) -> Iterator[Upstream]:
+        """The databases, the tables and their rows; ``earlier`` are tables that an attempt before this one gave.
+
+        The rows all have the timestamp that ``state`` has in the end.
+        """
+        statements = list(self._statements(earlier))
+        ts = self.state.ts
+        for number, statement in enumerate(statements):
+            yield replace(statement, commit_ts=ts + number, start_ts=ts + number - 1)
+        self.state = replace(self.state, ts=ts + len(statements))
+        for table in self.state.schemas.tables.values():
+            yield from self._rows(table)
+        self._session.ask("ROLLBACK")  # a COMMIT would put the savepoints into the log
+
+    def _statements(self, earlier: Iterable[TableName]) -> Iterator[Ddl]:
+        schemas = self.state.schemas
+        for name in sorted(set(earlier) - self._tables.keys()):
+            yield _drop(name)
+        for database in filter(None, schemas.databases):
+            yield _create_database(database, schemas)
+        for name, table in zip(self._tables, schemas.tables.values(), strict=True):
+            yield _drop(name)
+            query = translated(self._tables[name], self._facts.server.mariadb)
+            yield Ddl(name, None, query, type=int(DdlType.CREATE_TABLE), table_schema=table)
+
+    def _rows(self, table: TableSchema) -> Iterator[RowChange]:
+        columns = [column for column in table.columns if column.generated is not Generated.VIRTUAL]
+        selected = ", ".join(asked(column) for column in columns)
+        zone, ts = self._facts.server.zone, self.state.ts
+        try:
+            for chunk in self._session.stream(f"SELECT {selected} FROM {full_name(table.name)}", CHUNK_ROWS):
+                if self._is_closed():
+                    return
+                for row in chunk:
+                    values = zip(columns, row, strict=True)
+                    after = {column.name: answer(raw, column, zone) for column, raw in values}
+                    yield RowChange(table, ts, None, after, ts - 1, table.table_id)
+        except Refusal as refusal:
+            raise _disturbance(refusal) from None
+        self._session.ask(f"ROLLBACK TO SAVEPOINT {_savepoint(table.name)}")
+
+
+def _disturbance(refusal: Refusal) -> Exception:
+    """What a refusal to read a table means."""
+    return Disturbed() if refusal.code in _IN_THE_WAY else refusal
+
+
+def _savepoint(name: TableName) -> str:
+    return quoted(sha256(repr(name).encode()).hexdigest()[:32])
+
+
+def _mariadb_gtid(session: Session, file: str, position: int) -> str:
+    return (session.ask(f"SELECT BINLOG_GTID_POS('{file}', {position})")[0][0] or b"").decode()
+
+
+def _drop(name: TableName) -> Ddl:
+    query = f"DROP TABLE IF EXISTS {full_name(name)}"
+    return Ddl(name, None, query, type=int(DdlType.DROP_TABLE))
+
+
+def _create_database(name: str, schemas: Schemas) -> Ddl:
+    collation = schemas.collation(name)
+    query = (
+        f"CREATE DATABASE IF NOT EXISTS {quoted(name)} "
+        f"DEFAULT CHARACTER SET {collation.split('_')[0]} COLLATE {collation}"
+    )
+    return Ddl(TableName(name, ""), None, query, type=int(DdlType.CREATE_SCHEMA))

@@ -1,0 +1,187 @@
+"""A MySQL or MariaDB server as the source of a changefeed: a snapshot first, then its binary log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event
+
+from tidewire.changefeed.source.base import Place, Resolved, Upstream
+from tidewire.changefeed.source.mysql.binlog import Binlog, log_number
+from tidewire.changefeed.source.mysql.catalog import definition, definitions, schemas_of, table_of
+from tidewire.changefeed.source.mysql.clock import at_millisecond, settled_before
+from tidewire.changefeed.source.mysql.connection import ConnectionLost, Refusal, Session
+from tidewire.changefeed.source.mysql.events import Idle
+from tidewire.changefeed.source.mysql.follower import Follower
+from tidewire.changefeed.source.mysql.patience import Patience
+from tidewire.changefeed.source.mysql.server import Facts, look_at
+from tidewire.changefeed.source.mysql.snapshot import Disturbed, Snapshot, clock_ms, log_end, state_now
+from tidewire.changefeed.source.mysql.statements import Dialect, Wanted
+from tidewire.changefeed.source.mysql.uri import read_uri
+from tidewire.errors import ChangefeedError
+from tidewire.model import TableName, TableSchema
+
+_OLDEST_START = """
+    SELECT FLOOR(UNIX_TIMESTAMP(SYSDATE())) - COALESCE(MAX(TIME), 0) - 1 FROM information_schema.PROCESSLIST
+    WHERE ID <> CONNECTION_ID() AND USER <> 'system user' AND TIME IS NOT NULL
+    AND COMMAND NOT IN ('Sleep', 'Daemon', 'Binlog Dump', 'Binlog Dump GTID')
+"""
+"""The second before the oldest statement that still runs began, or before now where none does.
+
+A log entry has the time its statement began, so whatever is logged from now on is not earlier.
+"""
+
+
+def _everything(name: TableName) -> bool:
+    return True
+
+
+class MysqlSource:
+    """Changes of a MySQL or MariaDB server, from ``mysql://user:password@host:port/?name=value``.
+
+    Tables that are not ``wanted`` are neither read nor told of. Nothing is connected before it is asked for something.
+    """
+
+    def __init__(self, uri: str, wanted: Wanted = _everything) -> None:
+        self._settings = read_uri(uri)
+        self._wanted = wanted
+        self._closing = Event()
+
+    def __repr__(self) -> str:
+        return f"MysqlSource({self._settings.address})"
+
+    def now(self) -> int:
+        """The server's clock as a timestamp."""
+        with self._session() as session:
+            return at_millisecond(clock_ms(session))
+
+    def tables(self) -> Sequence[TableSchema]:
+        """The tables there are now."""
+        with self._session() as session:
+            facts = look_at(session, self._settings)
+            return tuple(schemas_of(session, facts, definitions(session, self._wanted), 0).tables.values())
+
+    def close(self) -> None:
+        """End a ``read`` in progress, within about a second."""
+        self._closing.set()
+
+    def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
+        """Changes after ``start_ts``: from a place an earlier reading left, or else a snapshot and what follows it.
+
+        A connection that breaks is made anew, and the stream goes on where it was. A snapshot begins anew.
+        """
+        reading = _Reading(self, start_ts, place)
+        patience = Patience(self._closing)
+        while not self._closing.is_set():
+            try:
+                yield from reading.go_on(patience)
+            except (ConnectionLost, Disturbed) as failure:
+                reading.interrupted()
+                patience.wait(failure)
+            except Refusal as refusal:
+                raise self._refused(refusal) from None
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        try:
+            with Session(self._settings) as session:
+                yield session
+        except ConnectionLost as lost:
+            raise ChangefeedError("CDC:ErrMySQLConnectionError", str(lost)) from None
+        except Refusal as refusal:
+            raise self._refused(refusal) from None
+
+    def _refused(self, refusal: Refusal) -> ChangefeedError:
+        reason = f"{self._settings.address}: {refusal.message} ({refusal.code})"
+        return ChangefeedError("CDC:ErrMySQLQueryError", reason)
+
+
+class _Reading:
+    """One reading, over as many connections as it takes."""
+
+    def __init__(self, source: MysqlSource, start_ts: int, place: Place | None) -> None:
+        self._settings = source._settings
+        self._wanted = source._wanted
+        self._closing = source._closing
+        self._given = start_ts
+        self._place = place if place and "snapshot" not in place else None
+        self._begun = frozenset(TableName(*name) for name in (place or {}).get("snapshot", ()))
+        self._follower: Follower | None = None
+
+    def interrupted(self) -> None:
+        """What was not complete comes again."""
+        if self._follower is not None:
+            self._follower.interrupted()
+
+    def go_on(self, patience: Patience) -> Iterator[Upstream]:
+        """Changes until the connection breaks or somebody closes the source."""
+        with Session(self._settings) as session:
+            facts = look_at(session, self._settings)
+            if self._follower is None:
+                yield from self._begin(session, facts)
+            if self._follower is not None and not self._closing.is_set():
+                yield from self._stream(session, facts, self._follower, patience)
+
+    def _begin(self, session: Session, facts: Facts) -> Iterator[Upstream]:
+        if self._place is not None:
+            self._follower = Follower.resumed(self._place, facts.server, self._dialect(facts), self._given)
+        elif self._settings.snapshot:
+            yield from self._snapshot(session, facts)
+        else:
+            state = state_now(session, self._settings, facts, self._wanted, self._given)
+            self._follower = Follower(state, facts.server, self._dialect(facts))
+            yield self._follower.quiet(self._given)
+
+    def _snapshot(self, session: Session, facts: Facts) -> Iterator[Upstream]:
+        snapshot = Snapshot(session, self._settings, facts, self._wanted, self._given, self._closing.is_set)
+        earlier, self._begun = self._begun, self._begun | snapshot.tables
+        yield Resolved(snapshot.state.ts - 1, {"snapshot": sorted(list(name) for name in self._begun)})
+        for change in snapshot.changes(earlier):
+            yield change
+            self._given = snapshot.state.ts
+        if not self._closing.is_set():
+            self._follower = Follower(snapshot.state, facts.server, self._dialect(facts))
+            yield self._follower.quiet(0)
+
+    def _stream(self, session: Session, facts: Facts, follower: Follower, patience: Patience) -> Iterator[Upstream]:
+        by_gtid = follower.is_elsewhere(facts.server)
+        follower.move_to(facts.server)
+        if by_gtid and not (facts.by_gtid and follower.state.gtid):
+            raise ChangefeedError(
+                "CDC:ErrStartTsBeforeGC",
+                f"{self._settings.address} is another server than the one this changefeed read, and without global "
+                f"transaction ids {follower.state.file}:{follower.state.position} cannot be found in its log; "
+                "begin with a new snapshot",
+            )
+        binlog = Binlog(self._settings, follower.state, facts.server.mariadb, facts.collations, by_gtid)
+        try:
+            for event in binlog.events():
+                yield from follower.feed(event)
+                patience.restore()
+                if self._closing.is_set():
+                    return
+                if isinstance(event, Idle):
+                    yield from self._idle(session, facts, follower)
+        finally:
+            binlog.close()
+
+    def _idle(self, session: Session, facts: Facts, follower: Follower) -> Iterator[Upstream]:
+        """How far time has gone while nothing was logged.
+
+        First the time of the oldest running statement is asked for, then the end of the log: where all of the log has
+        been read, what comes later is of a statement that runs now or has not begun.
+        """
+        settled = 0
+        if facts.sees_all:
+            settled = settled_before(int(session.ask(_OLDEST_START)[0][0] or 0))
+        file, position, _ = log_end(session)
+        if (log_number(file), position) == (log_number(follower.state.file), follower.state.position):
+            yield follower.quiet(settled)
+
+    def _dialect(self, facts: Facts) -> Dialect:
+        def reload(name: TableName) -> TableSchema | None:
+            with Session(self._settings) as session:
+                text = definition(session, name)
+            return None if text is None else table_of(name, text, facts.server.mariadb)
+
+        return Dialect(facts.server.mariadb, reload, self._wanted)
