@@ -58,6 +58,7 @@ class TopicSource:
         self._gate = Gate()
         self._schemas = Schemas()
         self._start_ts = 0
+        self._reading = False
 
     def now(self) -> int:
         """Before everything: a topic is read from its beginning."""
@@ -69,6 +70,7 @@ class TopicSource:
 
     def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
         """The changes after a moment."""
+        self._reading = True
         self._restore(start_ts, place or {})
         read_on = self._gated if self._has_watermarks else self._as_it_comes
         try:
@@ -82,8 +84,10 @@ class TopicSource:
             self._reader.close()
 
     def close(self) -> None:
-        """A reading ends after what it has in hand."""
+        """A reading ends after what it has in hand, and lets go of the topics itself."""
         self._closed.set()
+        if not self._reading:
+            self._reader.close()
 
     def _pause(self) -> bool:
         """Nothing came: is this the end?"""

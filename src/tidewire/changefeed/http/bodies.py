@@ -1,0 +1,123 @@
+"""What requests of the Open API have in them; what cannot be is ``CDC:ErrAPIInvalidParam``."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidewire.changefeed.config.reading import kind_of
+from tidewire.changefeed.config.replica import from_json
+from tidewire.changefeed.config.secrets import Secret, is_secret
+from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
+from tidewire.changefeed.service.scrubbing import secrets_in_uri
+from tidewire.changefeed.service.service import INVALID_PARAM, Change, Wanted
+from tidewire.errors import ChangefeedError
+
+log = logging.getLogger(__name__)
+
+FILTER_INVALID = "CDC:ErrFilterRuleInvalid"
+LARGEST = 4 << 20
+"""No configuration is larger, in bytes."""
+
+_LARGEST_TSO = 2**64 - 1
+
+
+def read_body(raw: bytes) -> Mapping[str, Any]:
+    """The JSON object of a request; nothing at all is an empty one."""
+    if not raw.strip():
+        return {}
+    try:
+        document = json.loads(raw)
+        json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        # Not the text itself: it may have a password in it.
+        reason = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+        raise ChangefeedError(INVALID_PARAM, f"the body is no JSON: {reason}") from None
+    if not isinstance(document, dict):
+        raise ChangefeedError(INVALID_PARAM, f"the body must be a JSON object, not {kind_of(document)}")
+    return document
+
+
+def wanted_of(body: Mapping[str, Any]) -> Wanted:
+    """The changefeed that a request wants made."""
+    return Wanted(
+        Secret(_text(body, "sink_uri")),
+        _text(body, "changefeed_id"),
+        _config(body) or DEFAULT,
+        _tso(body, "start_ts"),
+        _tso(body, "target_ts"),
+    )
+
+
+def change_of(body: Mapping[str, Any]) -> Change:
+    """What a request wants changed."""
+    uri = _text(body, "sink_uri")
+    return Change(Secret(uri) if uri else None, _config(body), _tso(body, "start_ts"), _tso(body, "target_ts"))
+
+
+def overwritten_checkpoint(body: Mapping[str, Any]) -> int:
+    """The moment a changefeed should go on at, 0 for its checkpoint."""
+    return _tso(body, "overwrite_checkpoint_ts")
+
+
+def log_level_of(body: Mapping[str, Any]) -> str:
+    """The level a log should have."""
+    return _text(body, "log_level") or "info"
+
+
+def secrets_in_body(document: Any) -> Iterator[str]:
+    """Texts of a request that no answer may repeat."""
+    if isinstance(document, Mapping):
+        for name, value in document.items():
+            if isinstance(value, str) and is_secret(name):
+                yield value
+            yield from secrets_in_body(value)
+    elif isinstance(document, list):
+        for item in document:
+            yield from secrets_in_body(item)
+    elif isinstance(document, str) and "://" in document:
+        yield from secrets_in_uri(document)
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ChangefeedError(INVALID_PARAM, f"{name} must be text, not {kind_of(value)}")
+    return value
+
+
+def _tso(body: Mapping[str, Any], name: str) -> int:
+    value = body.get(name)
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value <= _LARGEST_TSO:
+        raise ChangefeedError(INVALID_PARAM, f"{name} must be a whole number of 64 bits, not {kind_of(value)}")
+    return value
+
+
+def _config(body: Mapping[str, Any]) -> ReplicaConfig | None:
+    document = body.get("replica_config")
+    if document is None:
+        return None
+    if not isinstance(document, Mapping):
+        raise ChangefeedError(INVALID_PARAM, f"replica_config must be an object, not {kind_of(document)}")
+    config, warnings = from_json(document)
+    for warning in warnings:
+        log.warning("%r", warning)
+    _refuse_files(config)
+    return config
+
+
+def _refuse_files(config: ReplicaConfig) -> None:
+    """``@file`` in rules would let anybody who may ask the server read its files."""
+    matchers = [config.filter.rules]
+    matchers += [rule.matcher for rule in config.filter.event_filters]
+    matchers += [rule.matcher for rule in config.sink.dispatchers]
+    matchers += [rule.matcher for rule in config.sink.column_selectors]
+    for rule in (line for lines in matchers for line in lines):
+        if rule.strip(" \t").startswith("@"):
+            raise ChangefeedError(FILTER_INVALID, f"the rule {rule!r}: the server reads no files; give their lines")

@@ -1,0 +1,200 @@
+"""What the Open API answers: changefeeds, tables and servers as plain documents."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tidewire import __version__
+from tidewire.changefeed.config.durations import Nanoseconds, duration_text
+from tidewire.changefeed.config.reading import toml_names, written
+from tidewire.changefeed.config.replica import to_json
+from tidewire.changefeed.config.secrets import redacted
+from tidewire.changefeed.config.sections import ReplicaConfig
+from tidewire.changefeed.http.times import moment_text, seconds_text, tso_text
+from tidewire.changefeed.service.failure import Failure
+from tidewire.changefeed.service.feed import Feed, FeedKey
+from tidewire.changefeed.service.lifecycle import State
+from tidewire.changefeed.service.service import View
+from tidewire.changefeed.service.synced import Synced
+from tidewire.changefeed.service.tables import MatchedTables
+from tidewire.model import TableSchema
+from tidewire.model.tso import logical, physical_ms
+
+Document: TypeAlias = dict[str, Any]
+
+_ADMIN_JOBS: Mapping[State, int] = {State.STOPPED: 1, State.FAILED: 1, State.REMOVED: 3, State.FINISHED: 4}
+"""``admin_job_type``: what somebody, or the server itself, last did about a changefeed; nothing where it runs."""
+
+_TROUBLED = frozenset({State.WARNING, State.FAILED})
+"""The states in which the last error still counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The server that answers. ``id`` is new with every start; ``upstream_id`` stays with the upstream."""
+
+    id: str
+    addr: str
+    upstream_id: int = 0
+    cluster_id: str = "default"
+
+
+def changefeed_info(view: View, node: Node) -> Document:
+    """Everything about a changefeed, without its secrets."""
+    feed = view.feed
+    checkpoint_ts = feed.progress.checkpoint.ts
+    return {
+        **_identity(feed, node),
+        "sink_uri": redacted(str.__str__(feed.sink_uri)),
+        "create_time": moment_text(feed.created),
+        "start_ts": feed.start_ts,
+        **({"target_ts": feed.target_ts} if feed.target_ts else {}),
+        **({"admin_job_type": _ADMIN_JOBS[feed.state]} if feed.state in _ADMIN_JOBS else {}),
+        "config": to_json(feed.shown_config, redact=True),
+        "state": str(feed.state),
+        **_error(feed, "error"),
+        "creator_version": feed.creator_version,
+        "resolved_ts": view.resolved_ts,
+        "checkpoint_ts": checkpoint_ts,
+        "checkpoint_time": tso_text(checkpoint_ts),
+        **({"maintainer_addr": node.addr} if feed.state.runs else {}),
+    }
+
+
+def changefeed_toml(view: View, node: Node) -> Document:
+    """The same under the names of a configuration file, so that its ``config`` can be one."""
+    info = changefeed_info(view, node)
+    plain = {name.replace("_", "-"): value for name, value in info.items() if name != "config"}
+    return {**plain, "config": _toml_config(view.feed.shown_config)}
+
+
+def _toml_config(config: ReplicaConfig) -> Document:
+    texts = {
+        toml_names(item)[0]: duration_text(value)
+        for item in dataclasses.fields(config)
+        if isinstance(value := getattr(config, item.name), Nanoseconds)
+    }
+    return written(config, toml_names, redact=True) | texts
+
+
+def changefeed_item(view: View, node: Node) -> Document:
+    """A changefeed in a list."""
+    checkpoint_ts = view.feed.progress.checkpoint.ts
+    return {
+        **_identity(view.feed, node),
+        "state": str(view.feed.state),
+        "checkpoint_tso": checkpoint_ts,
+        "checkpoint_time": tso_text(checkpoint_ts),
+        "error": _error(view.feed, "error").get("error"),
+    }
+
+
+def changefeed_status(view: View) -> Document:
+    """How a changefeed is doing, in short."""
+    feed = view.feed
+    name = "last_error" if feed.state is State.FAILED else "last_warning"
+    return {
+        "state": str(feed.state),
+        "resolved_ts": view.resolved_ts,
+        "checkpoint_ts": feed.progress.checkpoint.ts,
+        **_error(feed, name),
+    }
+
+
+def _identity(feed: Feed, node: Node) -> Document:
+    """Classic servers say namespace, newer ones keyspace; a client of either finds its word."""
+    namespace = feed.key.namespace
+    return {"upstream_id": node.upstream_id, "namespace": namespace, "keyspace": namespace, "id": feed.key.id}
+
+
+def _error(feed: Feed, name: str) -> Document:
+    failure = feed.life.failure
+    return {name: _failure(failure)} if failure is not None and feed.state in _TROUBLED else {}
+
+
+def _failure(failure: Failure) -> Document:
+    return {
+        "time": seconds_text(failure.at),
+        "addr": failure.addr,
+        "code": failure.code,
+        "message": failure.message,
+    }
+
+
+def synced_status(synced: Synced) -> Document:
+    """Has everything arrived?"""
+    return {
+        "synced": synced.synced,
+        "sink_checkpoint_ts": tso_text(synced.checkpoint_ts),
+        "puller_resolved_ts": tso_text(synced.resolved_ts),
+        "last_synced_ts": tso_text(synced.synced_ts),
+        "now_ts": tso_text(synced.now_ts),
+        "info": synced.info,
+    }
+
+
+def tables_document(tables: MatchedTables) -> Document:
+    """Tables of the upstream."""
+    return {
+        "ineligible_tables": [_table(table) for table in tables.ineligible],
+        "eligible_tables": [_table(table) for table in tables.eligible],
+        "all_tables": [_table(table) for table in tables.all],
+    }
+
+
+def _table(table: TableSchema) -> Document:
+    return {
+        "database_name": table.name.schema,
+        "table_name": table.name.table,
+        "table_id": table.table_id or 0,
+        "is_partition": False,
+    }
+
+
+def tso_document(tso: int) -> Document:
+    """A timestamp in its two halves."""
+    return {"timestamp": physical_ms(tso), "logic_time": logical(tso)}
+
+
+def listed(items: Iterable[Document]) -> Document:
+    """Some documents, and how many."""
+    found = list(items)
+    return {"total": len(found), "items": found}
+
+
+def server_status(node: Node) -> Document:
+    """The server itself."""
+    return {
+        "version": f"v{__version__}",
+        "git_hash": "",
+        "id": node.id,
+        "cluster_id": node.cluster_id,
+        "pid": os.getpid(),
+        "is_owner": True,
+        "liveness": 0,
+    }
+
+
+def capture_item(node: Node) -> Document:
+    """The server as one of a cluster, which it is alone in."""
+    return {
+        "id": node.id,
+        "is_owner": True,
+        "is_coordinator": True,
+        "address": node.addr,
+        "cluster_id": node.cluster_id,
+    }
+
+
+def processor_item(key: FeedKey, node: Node) -> Document:
+    """A changefeed that runs, and where."""
+    return {
+        "namespace": key.namespace,
+        "keyspace": key.namespace,
+        "changefeed_id": key.id,
+        "capture_id": node.id,
+    }

@@ -1,0 +1,78 @@
+"""Errors of running changefeeds: what they are called, and which of them are final."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tidewire.errors import ChangefeedError, MissingExtra, OptionError, TidewireError
+
+UNRETRYABLE = frozenset(
+    f"CDC:{name}"
+    for name in (
+        "ErrExpressionColumnNotFound",
+        "ErrInvalidFilterExpression",
+        "ErrSchemaSnapshotNotFound",
+        "ErrSyncRenameTableFailed",
+        "ErrChangefeedUnretryable",
+        "ErrCorruptedDataMutation",
+        "ErrDispatcherFailed",
+        "ErrColumnSelectorFailed",
+        "ErrSinkURIInvalid",
+        "ErrKafkaInvalidConfig",
+        "ErrMySQLInvalidConfig",
+        "ErrStorageSinkInvalidConfig",
+        "ErrGCTTLExceeded",
+        "ErrSnapshotLostByGC",
+        "ErrStartTsBeforeGC",
+        "ErrInvalidTableRoutingRule",
+        "ErrTableRouteConflict",
+    )
+)
+"""Errors that trying again does not get over."""
+
+UNKNOWN = "CDC:ErrUnknown"
+_HOPELESS = "CDC:ErrChangefeedUnretryable"
+_CODES = re.compile(r"CDC:Err[A-Za-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error, as it is kept and shown. ``at`` is seconds since the epoch, ``addr`` the server it came up in."""
+
+    at: float
+    addr: str
+    code: str
+    message: str
+
+
+def codes_in(text: str) -> frozenset[str]:
+    """Every code of TiCDC's that a text has in it: an error may be wrapped in another.
+
+    >>> sorted(codes_in("[CDC:ErrSinkURIInvalid][CDC:ErrKafkaInvalidConfig]no topic"))
+    ['CDC:ErrKafkaInvalidConfig', 'CDC:ErrSinkURIInvalid']
+    """
+    return frozenset(_CODES.findall(text))
+
+
+def code_of(error: Exception) -> str:
+    """TiCDC's name for an error."""
+    match error:
+        case ChangefeedError(code=code):
+            return code
+        case MissingExtra() | OptionError():
+            return _HOPELESS
+        case TidewireError():
+            return getattr(error, "code", None) or UNKNOWN
+        case _:
+            return UNKNOWN
+
+
+def told(error: Exception) -> str:
+    """What an error says; other programs' errors have their kind before it."""
+    return str(error) if isinstance(error, TidewireError) else f"{type(error).__name__}: {error}"
+
+
+def is_fatal(failure: Failure) -> bool:
+    """Is there no use in trying again?"""
+    return failure.code in UNRETRYABLE or not UNRETRYABLE.isdisjoint(codes_in(failure.message))

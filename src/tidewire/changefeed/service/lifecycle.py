@@ -1,0 +1,129 @@
+"""The states of a changefeed and the ways between them, as TiCDC has them.
+
+::
+
+    create -> normal ;  normal|warning --pause--> stopped ;  stopped|failed|finished --resume--> normal
+    normal --error--> warning --progress--> normal ;  warning --stuck--> failed
+    normal|warning --fatal error--> failed ;  normal|warning --target-ts reached--> finished ;  any --remove--> removed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tidewire.changefeed.service.failure import Failure, is_fatal
+from tidewire.errors import ChangefeedError
+
+REFUSED = "CDC:ErrChangefeedUpdateRefused"
+
+
+class State(StrEnum):
+    """What a changefeed is doing."""
+
+    NORMAL = "normal"
+    WARNING = "warning"
+    """An error came up; it is tried again, after longer and longer pauses."""
+    FAILED = "failed"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    REMOVED = "removed"
+
+    @property
+    def runs(self) -> bool:
+        """Does it run, or try to?"""
+        return self in (State.NORMAL, State.WARNING)
+
+
+class Move(StrEnum):
+    """What takes a changefeed from one state to another."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    REMOVE = "remove"
+    ERROR = "error"
+    FATAL = "fatal"
+    STUCK = "stuck"
+    PROGRESS = "progress"
+    END = "end"
+
+
+MOVES: Mapping[tuple[State, Move], State] = {
+    **{(state, Move.PAUSE): State.STOPPED for state in (State.NORMAL, State.WARNING)},
+    **{(state, Move.RESUME): State.NORMAL for state in (State.STOPPED, State.FAILED, State.FINISHED)},
+    **{(state, Move.REMOVE): State.REMOVED for state in State},
+    **{(state, Move.ERROR): State.WARNING for state in (State.NORMAL, State.WARNING)},
+    **{(state, Move.FATAL): State.FAILED for state in (State.NORMAL, State.WARNING)},
+    (State.WARNING, Move.STUCK): State.FAILED,
+    **{(state, Move.PROGRESS): State.NORMAL for state in (State.NORMAL, State.WARNING)},
+    **{(state, Move.END): State.FINISHED for state in (State.NORMAL, State.WARNING)},
+}
+"""Every move there is; a pair that is missing is refused."""
+
+UPDATABLE = frozenset({State.STOPPED, State.FAILED})
+"""The states in which a changefeed's configuration can be changed."""
+
+
+def moved(state: State, move: Move) -> State:
+    """Where a move leads; ``CDC:ErrChangefeedUpdateRefused`` where it leads nowhere."""
+    after = MOVES.get((state, move))
+    if after is None:
+        froms = " or ".join(before for before in State if (before, move) in MOVES)
+        raise ChangefeedError(REFUSED, f"can only {move} a changefeed that is {froms}, but this one is {state}")
+    return after
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait before a changefeed is tried again, in seconds: twice as long each time, up to a limit."""
+
+    first: float = 10.0
+    most: float = 1800.0
+
+    def pause(self, tries: int) -> float:
+        """The pause after so many tries in a row."""
+        return min(self.first * 2.0 ** min(tries - 1, 32), self.most)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The state of a changefeed, and its last error.
+
+    While it is ``warning``: ``since`` is when the trouble began, in seconds since the epoch, ``tries`` how often it
+    went wrong since, and ``stuck_at`` the checkpoint it could not get past.
+    """
+
+    state: State = State.NORMAL
+    failure: Failure | None = None
+    since: float = 0.0
+    tries: int = 0
+    stuck_at: int = 0
+
+
+def struck(life: Life, failure: Failure, checkpoint_ts: int, stuck_after: float) -> Life:
+    """An error ended a run. ``stuck_after`` is how many seconds of trouble are too many."""
+    if is_fatal(failure):
+        return replace(life, state=moved(life.state, Move.FATAL), failure=failure)
+    in_trouble = life.state is State.WARNING
+    if in_trouble and failure.at - life.since >= stuck_after:
+        return replace(life, state=moved(life.state, Move.STUCK), failure=failure)
+    return Life(
+        moved(life.state, Move.ERROR),
+        failure,
+        life.since if in_trouble else failure.at,
+        life.tries + 1 if in_trouble else 1,
+        life.stuck_at if in_trouble else checkpoint_ts,
+    )
+
+
+def progressed(life: Life, checkpoint_ts: int) -> Life:
+    """A checkpoint was kept: one past the place of the trouble ends it."""
+    if life.state is not State.WARNING or checkpoint_ts <= life.stuck_at:
+        return life
+    return Life(moved(life.state, Move.PROGRESS))
+
+
+def next_try(life: Life, now: float, stuck_after: float, backoff: Backoff) -> float:
+    """How many seconds to wait before a changefeed in trouble is tried again; the last try is just when time is up."""
+    return max(0.0, min(backoff.pause(life.tries), life.since + stuck_after - now))

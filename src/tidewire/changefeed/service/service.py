@@ -1,0 +1,311 @@
+"""The verbs of the service: create, list, query, update, pause, resume, remove."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from tidewire import __version__
+from tidewire.changefeed.checkpoint import Checkpoint
+from tidewire.changefeed.config.secrets import NO_SECRET, Secret
+from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
+from tidewire.changefeed.config.validate import Checked, Request, validate
+from tidewire.changefeed.service.charge import FeedCharge, Keeper
+from tidewire.changefeed.service.feed import NO_SAFE_POINT, Feed, FeedKey, Progress, unknown
+from tidewire.changefeed.service.lifecycle import REFUSED, UPDATABLE, Backoff, Move, State, moved
+from tidewire.changefeed.service.sinks import verify_sink
+from tidewire.changefeed.service.store import Store
+from tidewire.changefeed.service.synced import Synced, is_synced
+from tidewire.changefeed.service.tables import MatchedTables, matched_tables
+from tidewire.changefeed.service.unmasking import unmasked, unmasked_uri
+from tidewire.changefeed.service.worker import Worker
+from tidewire.changefeed.source import Source
+from tidewire.errors import ChangefeedError
+from tidewire.model import TableSchema
+from tidewire.model.tso import LOGICAL_BITS
+
+log = logging.getLogger(__name__)
+
+INVALID_PARAM = "CDC:ErrAPIInvalidParam"
+_NAMESPACE = re.compile(r"[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody wants a changefeed to be. Without an id it gets one; 0 is no timestamp."""
+
+    sink_uri: Secret = NO_SECRET
+    changefeed_id: str = ""
+    config: ReplicaConfig = DEFAULT
+    start_ts: int = 0
+    target_ts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What somebody wants changed; ``None`` and 0 leave it as it is."""
+
+    sink_uri: Secret | None = None
+    config: ReplicaConfig | None = None
+    start_ts: int = 0
+    target_ts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A changefeed and how far its reading is."""
+
+    feed: Feed
+    resolved_ts: int
+
+
+class Service:
+    """The changefeeds of a store, all from one upstream. Any thread may ask.
+
+    ``addr`` is what the server is called in errors, ``secrets`` are texts that must not be in any of them.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        open_upstream: Callable[[], Source],
+        *,
+        addr: str = "127.0.0.1:8300",
+        time_zone: str = "UTC",
+        backoff: Backoff = Backoff(),
+        clock: Callable[[], float] = time.time,
+        secrets: Iterable[str] = (),
+    ) -> None:
+        self.addr = addr
+        self.secrets = frozenset(secrets)
+        self._store = store
+        self._open_upstream = open_upstream
+        self._time_zone = time_zone
+        self._clock = clock
+        self._keeper = Keeper(store, addr, clock, backoff, self.secrets)
+        self._workers: dict[FeedKey, Worker] = {}
+        self._lock = threading.Lock()
+        self._gates: dict[FeedKey, threading.Lock] = {}
+
+    def start(self) -> None:
+        """Go on with everything that ran when the server ended."""
+        for feed in self._store.feeds():
+            if feed.state.runs:
+                self._begin(feed)
+            elif feed.state is State.REMOVED:
+                self._store.remove(feed.key)
+
+    def stop(self) -> None:
+        """End all runs, each with a last checkpoint; they go on with the next start."""
+        with self._lock:
+            workers, self._workers = list(self._workers.values()), {}
+        for worker in workers:
+            worker.ask_to_stop()
+        for worker in workers:
+            worker.stop()
+
+    def create(self, namespace: str, wanted: Wanted) -> View:
+        """Make a changefeed and start it."""
+        changefeed_id = wanted.changefeed_id or str(uuid.uuid4())
+        taken = {feed.key.id for feed in self._store.feeds(_checked(namespace))}
+        checked, _ = self._check(namespace, replace(wanted, changefeed_id=changefeed_id), taken)
+        verify_sink(checked.settings, checked.start_ts)
+        feed = Feed(
+            FeedKey(namespace, changefeed_id),
+            wanted.sink_uri,
+            checked.settings.config,
+            checked.start_ts,
+            wanted.target_ts,
+            datetime.now(timezone.utc),
+            __version__,
+            Progress(Checkpoint(checked.start_ts)),
+        )
+        self._store.add(feed)
+        for warning in checked.warnings:
+            log.warning("changefeed %s: %s", changefeed_id, warning)
+        self._begin(feed)
+        return View(feed, feed.start_ts)
+
+    def views(self, namespace: str) -> list[View]:
+        """All changefeeds of a namespace."""
+        return [self._view(feed) for feed in self._store.feeds(namespace)]
+
+    def view(self, key: FeedKey) -> View:
+        """One changefeed; ``CDC:ErrChangeFeedNotExists`` where there is none."""
+        return self._view(self._feed(key))
+
+    def update(self, key: FeedKey, change: Change) -> View:
+        """Change a changefeed that does not run; a configuration replaces the old one as a whole."""
+        with self._gate(key):
+            feed = self._feed(key)
+            if feed.state not in UPDATABLE:
+                raise ChangefeedError(
+                    REFUSED, f"can only update a changefeed that is stopped or failed, but this one is {feed.state}"
+                )
+            if change.start_ts:
+                raise ChangefeedError(INVALID_PARAM, "start_ts cannot be changed; make a new changefeed")
+            if change.target_ts and change.target_ts <= feed.start_ts:
+                raise ChangefeedError(
+                    REFUSED, f"target_ts {change.target_ts} must be after start_ts {feed.start_ts} of the changefeed"
+                )
+            wanted = Wanted(
+                feed.sink_uri if change.sink_uri is None else Secret(unmasked_uri(change.sink_uri, feed.sink_uri)),
+                key.id,
+                feed.config if change.config is None else unmasked(change.config, feed.config),
+                feed.start_ts,
+                change.target_ts or feed.target_ts,
+            )
+            checked, _ = self._check(key.namespace, wanted)
+            verify_sink(checked.settings, feed.progress.checkpoint.ts)
+            changed = replace(
+                feed, sink_uri=wanted.sink_uri, config=checked.settings.config, target_ts=wanted.target_ts
+            )
+            self._store.define(changed)
+            return self._view(changed)
+
+    def pause(self, key: FeedKey) -> None:
+        """Stop a changefeed, and wait until what is on its way is safe. One that does not run stays as it is."""
+        with self._gate(key):
+            if self._keeper.paused(key):
+                self._end(key)
+
+    def resume(self, key: FeedKey, checkpoint_ts: int = 0) -> None:
+        """Go on with a changefeed, from its checkpoint or, with ``checkpoint_ts``, from another moment."""
+        with self._gate(key):
+            feed = self._feed(key)
+            moved(feed.state, Move.RESUME)
+            if checkpoint_ts:
+                self._overwrite(feed, checkpoint_ts)
+            self._end(key)
+            self._keeper.move(key, Move.RESUME)
+            self._begin(self._feed(key))
+
+    def remove(self, key: FeedKey) -> bool:
+        """Stop and forget a changefeed; was there one?"""
+        if self._store.get(key) is None:
+            return False
+        with self._gate(key):
+            self._keeper.move(key, Move.REMOVE)
+            self._end(key)
+            self._store.remove(key)
+        return True
+
+    def synced(self, key: FeedKey) -> Synced:
+        """Has everything that happened upstream arrived?"""
+        view = self.view(key)
+        progress = view.feed.progress
+        limits = view.feed.config.synced_status
+        return is_synced(limits, progress.checkpoint.ts, view.resolved_ts, progress.synced_ts, self.now())
+
+    def verify(self, namespace: str, wanted: Wanted) -> MatchedTables:
+        """The tables a changefeed would have; ``ChangefeedError`` where it could not be made."""
+        config = replace(wanted.config, ignore_ineligible_table=True)
+        asked = replace(wanted, changefeed_id=wanted.changefeed_id or "verify", config=config)
+        _, tables = self._check(namespace, asked)
+        return matched_tables(config, tables)
+
+    def tables(self, config: ReplicaConfig) -> MatchedTables:
+        """The tables that a configuration's filter keeps."""
+        with self._upstream() as upstream:
+            return matched_tables(config, upstream.tables())
+
+    def now(self) -> int:
+        """The newest timestamp upstream; the server's own clock where the upstream has none."""
+        with self._upstream() as upstream:
+            return upstream.now() or self._wall_clock()
+
+    def running(self) -> list[FeedKey]:
+        """The changefeeds that have a thread."""
+        with self._lock:
+            return sorted(key for key, worker in self._workers.items() if worker.runs)
+
+    def _check(
+        self, namespace: str, wanted: Wanted, taken: Iterable[str] = ()
+    ) -> tuple[Checked, Sequence[TableSchema]]:
+        """Hold a wish against the rules and against the tables upstream, which come along."""
+        with self._upstream() as upstream:
+            now, tables = upstream.now(), upstream.tables()
+        if wanted.start_ts:  # an upstream that replays the past has a clock of the past
+            now = max(now, self._wall_clock())
+        checked = validate(
+            Request(
+                wanted.sink_uri,
+                wanted.changefeed_id,
+                now,
+                wanted.config,
+                wanted.start_ts,
+                wanted.target_ts,
+                tables,
+                frozenset(taken),
+                NO_SAFE_POINT,
+                namespace=_checked(namespace),
+                server=self.addr,
+                time_zone=self._time_zone,
+            )
+        )
+        return checked, tables
+
+    def _overwrite(self, feed: Feed, checkpoint_ts: int) -> None:
+        now = max(self.now(), self._wall_clock())
+        if checkpoint_ts > now:
+            raise ChangefeedError(
+                INVALID_PARAM, f"overwrite_checkpoint_ts {checkpoint_ts} is in the future; the upstream is at {now}"
+            )
+        self._store.advance(feed.key, replace(feed.progress, checkpoint=Checkpoint(checkpoint_ts)))
+
+    def _begin(self, feed: Feed) -> None:
+        charge = FeedCharge(feed.key, self._keeper, self._open_upstream, self.addr, self._time_zone)
+        worker = Worker(feed.key.id, charge)
+        with self._lock:
+            self._workers[feed.key] = worker
+
+    def _end(self, key: FeedKey) -> None:
+        with self._lock:
+            worker = self._workers.pop(key, None)
+        if worker is not None:
+            worker.stop()
+
+    def _feed(self, key: FeedKey) -> Feed:
+        feed = self._store.get(key)
+        if feed is None:
+            raise unknown(key)
+        return feed
+
+    def _view(self, feed: Feed) -> View:
+        with self._lock:
+            worker = self._workers.get(feed.key)
+        read = 0 if worker is None else worker.status.resolved_ts
+        return View(feed, max(feed.progress.checkpoint.ts, read))
+
+    @contextmanager
+    def _gate(self, key: FeedKey) -> Iterator[None]:
+        """One at a time may change what a changefeed does; others wait."""
+        self._feed(key)
+        with self._lock:
+            gate = self._gates.setdefault(key, threading.Lock())
+        with gate:
+            yield
+
+    @contextmanager
+    def _upstream(self) -> Iterator[Source]:
+        upstream = self._open_upstream()
+        try:
+            yield upstream
+        finally:
+            upstream.close()
+
+    def _wall_clock(self) -> int:
+        return int(self._clock() * 1000) << LOGICAL_BITS
+
+
+def _checked(namespace: str) -> str:
+    if not _NAMESPACE.fullmatch(namespace):
+        raise ChangefeedError(INVALID_PARAM, f"{namespace!r} is no namespace; letters, digits, '-' and '_' make one")
+    return namespace

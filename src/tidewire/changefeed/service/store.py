@@ -1,0 +1,221 @@
+"""Changefeeds in an SQLite file, where a restart finds them.
+
+Sink URIs and configurations are kept with their passwords, so nobody but the owner of the file may read it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tidewire.changefeed.checkpoint import Checkpoint
+from tidewire.changefeed.config.replica import from_json, to_json
+from tidewire.changefeed.config.secrets import Secret
+from tidewire.changefeed.service.failure import Failure
+from tidewire.changefeed.service.feed import Feed, FeedKey, Progress
+from tidewire.changefeed.service.lifecycle import Life, State
+from tidewire.errors import ChangefeedError
+
+VERSION = 1
+FILE = "changefeeds.db"
+LOCK = "lock"
+UNUSABLE = "CDC:ErrMetaOpFailed"
+
+# A timestamp may need all of 64 bits, one more than SQLite's integers have, so it is kept as text.
+_TABLE = """
+CREATE TABLE changefeed (
+    namespace TEXT NOT NULL,
+    id TEXT NOT NULL,
+    sink_uri TEXT NOT NULL,
+    config TEXT NOT NULL,
+    start_ts TEXT NOT NULL,
+    target_ts TEXT NOT NULL,
+    created TEXT NOT NULL,
+    creator_version TEXT NOT NULL,
+    checkpoint_ts TEXT NOT NULL,
+    place TEXT NOT NULL,
+    synced_ts TEXT NOT NULL,
+    state TEXT NOT NULL,
+    life TEXT NOT NULL,
+    PRIMARY KEY (namespace, id)
+) STRICT
+"""
+_DEFINITION = "sink_uri", "config", "target_ts"
+_PROGRESS = "checkpoint_ts", "place", "synced_ts"
+_LIFE = "state", "life"
+
+
+class Store:
+    """The changefeeds of a server. Any thread may use it; two servers may not.
+
+    What a changefeed is, how far it is and how it is doing are written apart, so that nobody undoes another's change.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        folder = Path(folder)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._owned = _locked(folder)
+        except OSError as error:
+            raise ChangefeedError(UNUSABLE, f"{folder} cannot be used: {error.strerror}") from error
+        try:
+            self._connection = _connected(folder / FILE)
+        except BaseException:
+            os.close(self._owned)
+            raise
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._connection.close()
+            os.close(self._owned)
+
+    def add(self, feed: Feed) -> None:
+        """Keep a new changefeed; ``CDC:ErrChangeFeedAlreadyExists`` where its id is taken."""
+        row = _row(feed)
+        marks = ", ".join(f":{name}" for name in row)
+        try:
+            with self._writing() as connection:
+                connection.execute(f"INSERT INTO changefeed ({', '.join(row)}) VALUES ({marks})", row)
+        except sqlite3.IntegrityError:
+            raise ChangefeedError(
+                "CDC:ErrChangeFeedAlreadyExists", f"there is a changefeed {feed.key.id} already; choose another id"
+            ) from None
+
+    def get(self, key: FeedKey) -> Feed | None:
+        """A changefeed, or ``None``."""
+        with self._lock:
+            found = self._connection.execute("SELECT * FROM changefeed WHERE namespace = ? AND id = ?", key).fetchone()
+        return None if found is None else _feed(found)
+
+    def feeds(self, namespace: str | None = None) -> list[Feed]:
+        """All changefeeds, or those of one namespace, by their ids."""
+        with self._lock:
+            rows = self._connection.execute("SELECT * FROM changefeed ORDER BY namespace, id").fetchall()
+        return [_feed(row) for row in rows if namespace in (None, row["namespace"])]
+
+    def define(self, feed: Feed) -> None:
+        """Keep another sink, configuration or target of a changefeed."""
+        self._set(feed.key, _row(feed), _DEFINITION)
+
+    def live(self, key: FeedKey, life: Life) -> None:
+        """Keep how a changefeed is doing."""
+        self._set(key, _life_row(life), _LIFE)
+
+    def advance(self, key: FeedKey, progress: Progress) -> None:
+        """Keep how far a changefeed is."""
+        self._set(key, _progress_row(progress), _PROGRESS)
+
+    def remove(self, key: FeedKey) -> None:
+        """Forget a changefeed."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM changefeed WHERE namespace = ? AND id = ?", key)
+
+    def _set(self, key: FeedKey, row: dict[str, str], names: tuple[str, ...]) -> None:
+        changes = ", ".join(f"{name} = :{name}" for name in names)
+        values = {name: row[name] for name in names} | key._asdict()
+        with self._writing() as connection:
+            connection.execute(f"UPDATE changefeed SET {changes} WHERE namespace = :namespace AND id = :id", values)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._connection:
+            yield self._connection
+
+
+def _locked(folder: Path) -> int:
+    """A file that one process at a time can hold on to; the system lets go of it when the process ends."""
+    file = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise ChangefeedError(UNUSABLE, f"another server works in {folder}; stop it or choose another folder") from None
+    return file
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    path.chmod(0o600)
+    connection = sqlite3.connect(path, check_same_thread=False)
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        _migrate(connection, path)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise ChangefeedError(UNUSABLE, f"{path} is no store of changefeeds: {error}") from error
+    except ChangefeedError:
+        connection.close()
+        raise
+    return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise ChangefeedError(
+            UNUSABLE, f"{path} has version {version} and this tidewire knows {VERSION}; use a newer tidewire"
+        )
+    if version == 0:
+        with connection:
+            connection.execute("BEGIN")
+            connection.execute(_TABLE)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _row(feed: Feed) -> dict[str, str]:
+    return {
+        **feed.key._asdict(),
+        "sink_uri": str.__str__(feed.sink_uri),
+        "config": json.dumps(to_json(feed.config)),
+        "start_ts": str(feed.start_ts),
+        "target_ts": str(feed.target_ts),
+        "created": feed.created.isoformat(),
+        "creator_version": feed.creator_version,
+        **_progress_row(feed.progress),
+        **_life_row(feed.life),
+    }
+
+
+def _progress_row(progress: Progress) -> dict[str, str]:
+    return {
+        "checkpoint_ts": str(progress.checkpoint.ts),
+        "place": json.dumps(progress.checkpoint.place),
+        "synced_ts": str(progress.synced_ts),
+    }
+
+
+def _life_row(life: Life) -> dict[str, str]:
+    rest = asdict(life)
+    return {"state": rest.pop("state"), "life": json.dumps(rest)}
+
+
+def _feed(row: sqlite3.Row) -> Feed:
+    return Feed(
+        FeedKey(row["namespace"], row["id"]),
+        Secret(row["sink_uri"]),
+        from_json(json.loads(row["config"])).config,
+        int(row["start_ts"]),
+        int(row["target_ts"]),
+        datetime.fromisoformat(row["created"]),
+        row["creator_version"],
+        Progress(Checkpoint(int(row["checkpoint_ts"]), json.loads(row["place"])), int(row["synced_ts"])),
+        _life(State(row["state"]), json.loads(row["life"])),
+    )
+
+
+def _life(state: State, rest: dict[str, Any]) -> Life:
+    failure = rest.pop("failure")
+    return Life(state, failure and Failure(**failure), **rest)
