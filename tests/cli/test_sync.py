@@ -47,6 +47,39 @@ def test_a_recorded_topic_is_imported_synced_and_shown(spark: SparkSession, tmp_
     assert "belongs to another sync" in refused.output
 
 
+@pytest.mark.slow
+def test_a_file_says_all_and_the_command_line_wins(spark: SparkSession, tmp_path: Path) -> None:
+    lines, topics, target = tmp_path / "lines.jsonl", (tmp_path / "topics").as_uri(), tmp_path / "lake"
+    lines.write_text(topic_files.read("seed23", "simple-json.jsonl"))
+    moment = topic_files.expected("seed23")["watermarks"][2]
+    config = tmp_path / "sync.toml"
+    config.write_text(
+        f"""
+        source = "{topics}"
+        protocol = "simple"
+        once = true
+        until = 1
+        parallel = 2
+        [target]
+        uri = "${{LAKE}}"
+        [[tables]]
+        match = ["test.*"]
+        to = "lake.{{schema}}_{{table}}"
+        """
+    )
+    run("topic", "import", lines, topics, "--topic", "feed")
+
+    synced = CliRunner().invoke(
+        app, ["sync", "--config", str(config), "--until", str(moment["ts"])], env={"LAKE": str(target)}
+    )
+
+    assert synced.exit_code == 0, synced.output
+    listed = [json.loads(line) for line in run("show", target, "--output", "json").stdout.splitlines()]
+    assert {line["table"]: line["rows"] for line in listed} == {
+        f"lake.{name.replace('.', '_')}": len(table["rows"]) for name, table in moment["tables"].items()
+    }
+
+
 def test_a_config_file_gives_settings_and_a_wrong_one_is_named(tmp_path: Path) -> None:
     config = tmp_path / "sync.toml"
     config.write_text('protocol = "avro"\nspeed = 3\n')
@@ -55,3 +88,62 @@ def test_a_config_file_gives_settings_and_a_wrong_one_is_named(tmp_path: Path) -
 
     assert found.exit_code == 2
     assert "'speed' is no setting of a sync" in found.output
+
+
+def refused(tmp_path: Path, text: str, *arguments: object, **environment: str) -> str:
+    """What a command says that cannot begin, without its line breaks."""
+    config = tmp_path / "sync.toml"
+    config.write_text(text)
+    found = CliRunner().invoke(app, ["sync", "--config", str(config), *map(str, arguments)], env=environment)
+    assert found.exit_code == 2, found.output
+    assert not isinstance(found.exception, AssertionError)
+    return found.output
+
+
+BROKEN = """
+protocol = "canal-json"
+target = "lake"
+[source]
+uri = "kafka://localhost:9092/orders"
+sasl-user = "me"
+sasl-password = "${PASSWORD}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "complaint"),
+    [
+        ('protocol = "avro"', (), "Missing argument 'SOURCE'"),
+        ('protocol = "avro"\nsource = "file:topics"', (), "Missing argument 'TARGET'"),
+        ('source = "file:topics"\ntarget = "lake"', (), "Missing option '--protocol'"),
+        (BROKEN + 'sasl-mechanism = "${PASSWORD}"', (), "option sasl-mechanism: 'xxxxx' is none of"),
+        (BROKEN + 'speed = "3"', (), "option speed: no option of a Kafka source"),
+        (BROKEN + "[option]\nspeed = 3", (), "option option.speed"),
+        (BROKEN, ("--spark", "speed"), "'speed' is not of the form NAME=VALUE"),
+        (BROKEN, ("--tables", "speed"), "'speed' is not of the form schema.table"),
+        (
+            'protocol = "avro"\nsource = "file:topics"\ntarget = "lake"',
+            ("--max-offsets-per-batch", 5),
+            "source.max-offsets-per-batch: only a Kafka source has it",
+        ),
+        (BROKEN, ("kafka://localhost/orders",), "'localhost' is no broker"),
+        (
+            "max-offsets-per-batch = 5\n" + BROKEN,
+            ("file:topics",),
+            "source.max-offsets-per-batch: only a Kafka source has it",
+        ),
+        (BROKEN, ("--protocol", "avra"), "'avra' is not one of"),
+        (
+            BROKEN.replace('target = "lake"', "") + '[target]\nuri = "lake"\ncatalog = {name = "lake", type = "rest"}',
+            ("--target-format", "delta"),
+            "target.catalog: only Iceberg has catalogs",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_before_spark_starts_and_without_secrets(
+    tmp_path: Path, text: str, arguments: tuple[object, ...], complaint: str
+) -> None:
+    output = refused(tmp_path, text, *arguments, PASSWORD="hush-hush")
+
+    assert complaint in output
+    assert "hush-hush" not in output

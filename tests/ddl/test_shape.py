@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidewire.ddl import edits as e
+from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.parse import edits
 from tidewire.ddl.shape import altered, column_steps
 from tidewire.errors import DdlMismatch
 from tidewire.model import Column, Ddl, Generated, Index, TableName, TableSchema
-from tidewire.sync.steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 
 T = TableName("db", "t")
 

@@ -11,13 +11,16 @@ from random import Random
 from typing import NamedTuple
 
 from sync.histories import Changefeed, Message
-from sync.upstream import DdlEvent, Picture, RowEvent
+from sync.upstream import DdlEvent, Picture, RowEvent, Told
 from tidewire.ddl.edits import Edit
-from tidewire.model import Bootstrap, Ddl, Position, TableName, TableSchema, Watermark
+from tidewire.model import Bootstrap, Column, Ddl, Position, Row, TableName, TableSchema, Value, Watermark
 from tidewire.sync.manifest import FoundDdl, Manifest, Parked, Partition, ReadRange, StagedFile, newest
-from tidewire.sync.memory import MemoryTarget
+from tidewire.sync.masks import Mask, hashed, redaction
+from tidewire.sync.memory import MemoryTarget, cast
 from tidewire.sync.plan import Planned, Settings, plan
-from tidewire.sync.reduce import Change
+from tidewire.sync.reduce import Change, Key
+from tidewire.sync.routing import routed
+from tidewire.sync.rules import Rules
 from tidewire.sync.state import State
 from tidewire.sync.steps import Slice
 
@@ -46,13 +49,15 @@ class Batch:
 class Consumer:
     """Stages, plans, executes and commits batches. A mutant replaces one of the methods.
 
-    ``schemas_first``: rows cannot be read before their table's schema came.
+    ``schemas_first``: rows cannot be read before their table's schema came. ``rules`` say what becomes of tables.
     """
+
+    rules = Rules()
 
     def __init__(self, log: Mapping[Partition, Sequence[Message]], *, schemas_first: bool = False) -> None:
         self.log = log
         self.schemas_first = schemas_first
-        self.settings = Settings(understand=self.understand)
+        self.settings = Settings(understand=self.understand, rules=self.rules)
         self.target = MemoryTarget(self.rows)
         self.document = State("model").to_json()
         self.staged: dict[str, list[Change]] = {}
@@ -127,7 +132,8 @@ class Consumer:
                 self.parking[path] = each
                 parked.append(Parked(at, table.name, table.version or 0, row.ts, path))
                 continue
-            groups.setdefault((partition, table), []).append(Change(row.ts, at, sub, row.before, row.after))
+            images = [self.masked(table, image) for image in (row.before, row.after)]
+            groups.setdefault((partition, table), []).append(Change(row.ts, at, sub, *images))
         files = []
         for (partition, table), changes in groups.items():
             path = f"{number}/{len(self.staged)}"
@@ -137,6 +143,17 @@ class Consumer:
             spans = (min(times), max(times), min(offsets), max(offsets))
             files.append(StagedFile(path, table, partition, len(changes), *spans))
         return tuple(files), tuple(parked)
+
+    def masked(self, table: TableSchema, row: Row | None) -> Row | None:
+        """A row as it may be seen."""
+        masks = self.rules.masks(table)
+        if row is None or not masks:
+            return row
+        return {
+            name: hide(masks[name], value, table.column(name), self.rules.salt) if name in masks else value
+            for name, value in row.items()
+            if masks.get(name) is not Mask.DROP
+        }
 
     def plan(self, state: State, manifest: Manifest) -> Planned:
         """The planner."""
@@ -150,7 +167,7 @@ class Consumer:
     def execute(self, batch: Batch, planned: Planned, count: int | None = None) -> None:
         """Take the first steps of a plan, or all."""
         for number, step in enumerate(planned.steps[:count]):
-            self.target.execute(batch.number, number, step)
+            self.target.execute(batch.number, number, routed(step, self.rules.route))
 
     def commit(self, planned: Planned) -> None:
         """Keep the state."""
@@ -162,6 +179,11 @@ class Consumer:
         self.execute(batch, planned)
         self.commit(planned)
         return planned
+
+
+def hide(mask: Mask, value: Value, column: Column, salt: str) -> Value:
+    """A value behind its mask."""
+    return hashed(value, salt) if mask is Mask.HASH else cast(redaction(column), column)
 
 
 class Clumsy(Consumer):
@@ -248,8 +270,9 @@ class Clumsy(Consumer):
         if ts < self.applied:
             raise Wrong(f"after {self.applied} came {ts}")
         self.applied = ts
-        told = {table.name: [column.name for column in table.columns] for table in publication.tables}
-        made = {name: table.names for name, table in self.target.tables.items()}
+        route = self.rules.route
+        told = {route(table.name): [column.name for column in table.columns] for table in publication.tables}
+        made = {name: table.names for name, table in self.target.tables.items() if "__dropped_" not in name.table}
         if told != made:
             raise Wrong(f"at {ts} the publication says {told}, the tables are {made}")
         pictures = self.history.pictures(ts)
@@ -267,19 +290,27 @@ class Clumsy(Consumer):
     def _difference(self, picture: Picture) -> str:
         """What is wrong with the tables, nothing if they are right."""
         tables = self.target.tables
-        for name in tables.keys() - picture.keys():
+        for name in tables.keys() - {self.rules.route(name) for name in picture}:
             return f"{name} should not be there"
         for name, told in picture.items():
-            table = tables.get(name)
+            table = tables.get(self.rules.route(name))
             if table is None:
                 if told.told:
                     return f"{name} is missing"
                 continue
             if tuple(table.names) != told.columns:
                 return f"{name} has the columns {table.names}, not {told.columns}"
-            if table.rows != told.rows:
-                return f"{name} has the rows {table.rows}, not {told.rows}"
+            rows = self.seen(told)
+            if table.rows != rows:
+                return f"{name} has the rows {table.rows}, not {rows}"
         return ""
+
+    def seen(self, told: Told) -> dict[Key, Row]:
+        """The rows of a table as its target has them."""
+        if not self.rules.masks(told.schema):
+            return dict(told.rows)
+        rows = [self.masked(told.schema, row) or {} for row in told.rows.values()]
+        return {tuple([row[name] for name in told.schema.handle_key]): row for row in rows}
 
 
 def follow(feed: Changefeed, seed: int, kind: Callable[[Changefeed, int], Clumsy] = Clumsy) -> None:

@@ -8,26 +8,13 @@ import pytest
 
 from sync.scenes import SHAPE, T, shaped
 from sync.upstream import column
+from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.edits import Place
 from tidewire.model import Column, Date, EnumValue, Position, SetValue, TableName, TableSchema, Value
 from tidewire.sync.manifest import Partition, StagedFile
 from tidewire.sync.memory import MemoryTarget, cast
 from tidewire.sync.reduce import Change
-from tidewire.sync.steps import (
-    Alter,
-    Create,
-    Drop,
-    GoneColumn,
-    Merge,
-    NamedColumn,
-    NewColumn,
-    PlacedColumn,
-    Rename,
-    SetAside,
-    Slice,
-    Step,
-    TypedColumn,
-)
+from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Slice, Step
 
 FILE = StagedFile("file", SHAPE, Partition("feed", 0), 1, 5, 5, 0, 0)
 

@@ -45,14 +45,20 @@ def source_argument(command: Decorated) -> Decorated:
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:
-    """``name=value`` texts as a mapping, checked at once so that a typing error stops the command."""
+    """Codec options as a mapping, checked at once so that a typing error stops the command."""
+    pairs = parse_pairs(settings, "--option")
+    Options.parse(pairs)
+    return pairs
+
+
+def parse_pairs(settings: tuple[str, ...], hint: str) -> dict[str, str]:
+    """``name=value`` texts of an option as a mapping."""
     pairs = {}
     for setting in settings:
         name, separator, value = setting.partition("=")
         if not separator:
-            raise click.BadParameter(f"{setting!r} is not of the form NAME=VALUE", param_hint="--option")
+            raise click.BadParameter(f"{setting!r} is not of the form NAME=VALUE", param_hint=hint)
         pairs[name] = value
-    Options.parse(pairs)
     return pairs
 
 

@@ -2,53 +2,59 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import click
+from click.core import ParameterSource
 
-from tidewire.cli.lines import parse_settings
-from tidewire.codec import PROTOCOLS
-from tidewire.errors import MissingExtra, SyncError
+from tidewire.cli.lines import parse_pairs
+from tidewire.codec import PROTOCOLS, Options
+from tidewire.errors import MissingExtra, OptionError, SyncError
+from tidewire.spark.kafka_place import SCHEMES, KafkaPlace
+from tidewire.sync.config import FORMATS, MODES, SyncConfig, read_config
+from tidewire.sync.document import Secrets
+from tidewire.sync.rules import Rules
+from tidewire.sync.state import OnBad
 from tidewire.sync.tables import wanted_by
 
 if TYPE_CHECKING:
     from tidewire.spark.sync import Job, Sync
 
-FORMATS = ("iceberg", "delta")
-MODES = ("mirror", "history", "scd2")
-ON_BAD = ("hold", "skip", "stop")
 
-
-def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> str | None:
-    """Read a file of defaults; what stands on the command line wins."""
+def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> SyncConfig:
+    """Read a file of settings; what stands on the command line wins."""
     if value is None:
-        return None
+        return SyncConfig()
     try:
-        settings = tomllib.loads(Path(value).read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        config = read_config(Path(value).read_text(encoding="utf-8"), os.environ, list(PROTOCOLS))
+    except (OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(str(error)) from error
-    known = {parameter.name: parameter for parameter in ctx.command.params}
-    names = {name.replace("-", "_"): name for name in settings}
-    aliases = {"option": "settings", "protocol": "protocol_name", "on_bad_message": "on_bad"}
-    defaults: dict[str, Any] = {}
-    for name, written in names.items():
-        parameter = aliases.get(name, name)
-        if parameter not in known or parameter == "config":
-            raise click.BadParameter(f"{value}: {written!r} is no setting of a sync")
-        found = settings[written]
-        defaults[parameter] = [f"{key}={_text(item)}" for key, item in found.items()] if name == "option" else found
-    ctx.default_map = {**(ctx.default_map or {}), **defaults}
-    return value
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    except OptionError as error:
+        raise click.BadParameter(f"{value}: {error.name}: {error.reason}") from error
+    defaults: dict[str, Any] = {
+        "source": config.source,
+        "target": config.target,
+        "protocol_name": config.protocol,
+        "once": config.once,
+        "until": config.until,
+        "target_format": config.target_format,
+        "mode": config.mode,
+        "on_bad": config.on_bad_message,
+        "parallel": config.parallel,
+        "master": config.master,
+        "most_offsets": config.max_offsets_per_batch,
+    }
+    given = {name: found for name, found in defaults.items() if found is not None}
+    ctx.default_map = {**(ctx.default_map or {}), **given}
+    return config
 
 
 @click.command()
@@ -65,7 +71,7 @@ def _text(value: Any) -> str:
 @click.option(
     "--on-bad-message",
     "on_bad",
-    type=click.Choice(ON_BAD),
+    type=click.Choice([str(each) for each in OnBad]),
     default="hold",
     show_default=True,
     help="What to do when a message cannot be read. It is always kept in the rejects table.",
@@ -75,9 +81,18 @@ def _text(value: Any) -> str:
 @click.option("--spark", "spark_settings", multiple=True, metavar="NAME=VALUE", help="A setting for Spark.")
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
 @click.option(
-    "--config", type=click.Path(dir_okay=False), callback=_configured, is_eager=True, help="A TOML file with settings."
+    "--max-offsets-per-batch", "most_offsets", type=click.IntRange(1), help="Kafka: at most so many messages at a time."
 )
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False),
+    callback=_configured,
+    is_eager=True,
+    help="A TOML file with all of this and rules about tables; the command line wins.",
+)
+@click.pass_context
 def sync(
+    ctx: click.Context,
     source: str,
     target: str,
     protocol_name: str,
@@ -91,15 +106,16 @@ def sync(
     parallel: int,
     spark_settings: tuple[str, ...],
     master: str,
-    config: str | None,
+    most_offsets: int | None,
+    config: SyncConfig,
 ) -> None:
     """Bring the tables in TARGET up to the topics in SOURCE.
 
     The tables equal the upstream at a watermark, whatever duplicates, disorder, DDL, restarts or bad messages there
-    were on the way. Stop it at any time; it goes on where it was.
+    were on the way. Stop it at any time; it goes on where it was. SOURCE and TARGET can stand in the file of --config.
 
-    Exit codes: 0 all went well, 1 tables are held because of a bad message, 2 the command was wrong or the sync could
-    not go on.
+    Exit codes: 0 all went well, 1 tables are held because of a bad message or a DDL policy, 2 the command was wrong or
+    the sync could not go on.
 
     \b
     Example:
@@ -114,39 +130,99 @@ def sync(
         from tidewire.spark.session import borrowed
         from tidewire.spark.source import open_source
         from tidewire.spark.sync import Job, Sync
-        from tidewire.spark.targets import open_target
+        from tidewire.spark.targets import IcebergTarget, open_target
         from tidewire.spark.work import Work
-        from tidewire.sync.state import OnBad
     except ImportError as error:
         raise MissingExtra(str(error.name or error), "sync") from error
-    with borrowed("tidewire sync", master=master, conf=_pairs(spark_settings)) as spark:
-        topics = open_source(spark, source)
-        options = completed(protocol_name, parse_settings(settings), topics.sample(20))
-        job = Job(
-            protocol_name,
-            options,
-            gated=gated(protocol_name, options),
-            mode=Mode(mode),
-            format=target_format,
-            on_bad=OnBad(on_bad),
-            until=until,
-            parallel=parallel,
-            wants=wanted_by([rule for text in tables for rule in text.split(",")]),
-        )
-        _say_limits(job, len(topics.ends()))
-        place = open_target(spark, target, target_format)
-        with progress(job.gated) as observer:
-            running = Sync(spark, topics, place, Work.of(target), job, observer)
-            with _stopped_by_signals(running):
-                state = running.run(once=once)
+    parameters = config.parameters if ctx.get_parameter_source("source") is ParameterSource.DEFAULT_MAP else {}
+    secrets = Secrets({*config.secrets.texts})
+    secrets.add("source", source)
+    with _hidden(secrets):
+        place = _place(source, parameters, most_offsets)
+        told = dict(config.option) | parse_pairs(settings, "--option")
+        _check_options(told)
+        rules = _rules(tables, config)
+        _check_catalog(target_format, config.catalog)
+        conf = dict(config.spark) | parse_pairs(spark_settings, "--spark")
+        with borrowed("tidewire sync", master=master, conf=conf) as spark:
+            topics = open_source(spark, place)
+            options = completed(protocol_name, dict(topics.options) | told, topics.sample(20))
+            job = Job(
+                protocol_name,
+                options,
+                gated=gated(protocol_name, options),
+                mode=Mode(mode),
+                format=target_format,
+                on_bad=OnBad(on_bad),
+                until=until,
+                parallel=parallel,
+                rules=rules,
+                keep_rejected=config.keep_rejected_bytes is not False,
+            )
+            _say_limits(job, len(topics.ends()))
+            catalog = config.catalog
+            lake = IcebergTarget(spark, target, catalog) if catalog else open_target(spark, target, target_format)
+            with progress(job.gated) as observer:
+                running = Sync(spark, topics, lake, Work.of(target), job, observer)
+                with _stopped_by_signals(running):
+                    state = running.run(once=once)
     for hold in state.holds:
         click.echo(
-            f"held: {hold.table or 'every table'} stays at {hold.ts} because of {hold.at}: {hold.reason}\n"
-            "      the message is in the rejects table; --on-bad-message skip goes on without it",
+            f"held: {hold.table or 'every table'} stays at {hold.ts} because of {hold.at}: {hold.reason}"
+            + ("" if hold.frozen else _SKIP),
             err=True,
         )
     if state.holds:
         sys.exit(1)
+
+
+_SKIP = "\n      the message is in the rejects table; --on-bad-message skip goes on without it"
+
+
+@contextmanager
+def _hidden(secrets: Secrets) -> Iterator[None]:
+    """Errors that say nothing secret."""
+    try:
+        yield
+    except Exception as error:
+        shown = secrets.hide(str(error))
+        if shown == str(error):
+            raise
+        raise SyncError(shown) from None
+
+
+def _place(source: str, parameters: Mapping[str, str], most_offsets: int | None) -> str:
+    """The source's URI with the parameters that stand elsewhere, checked as far as that is possible without Spark."""
+    limit = {} if most_offsets is None else {"max-offsets-per-batch": str(most_offsets)}
+    given = dict(parameters) | limit
+    if not source.startswith(SCHEMES):
+        if given:
+            raise OptionError(f"source.{next(iter(given))}", "only a Kafka source has it")
+        return source
+    base, _, query = source.partition("?")
+    named = [pair for pair in query.split("&") if pair and pair.partition("=")[0] not in given]
+    place = "?".join(filter(None, [base, "&".join([*named, *([urlencode(given)] if given else [])])]))
+    KafkaPlace.parse(place)
+    return place
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    try:
+        Options.parse(options)
+    except OptionError as error:
+        raise OptionError(f"option.{error.name}", error.reason) from error
+
+
+def _rules(tables: tuple[str, ...], config: SyncConfig) -> Rules:
+    """The rules of the file, about the tables that the command line follows if it says which."""
+    follow = tuple(rule for text in tables for rule in text.split(","))
+    wanted_by(follow)
+    return replace(config.rules, follow=follow or config.rules.follow)
+
+
+def _check_catalog(format_: str, catalog: Mapping[str, str]) -> None:
+    if catalog and format_ != "iceberg":
+        raise OptionError("target.catalog", f"only Iceberg has catalogs, and the format is {format_}")
 
 
 @contextmanager
@@ -181,13 +257,3 @@ _LIMITS = {
     "canal-json": "note: without enable-tidb-extension there are no watermarks. Rows and DDL are applied in offset "
     "order, and the tables are never called consistent.",
 }
-
-
-def _pairs(settings: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
-    for setting in settings:
-        name, separator, value = setting.partition("=")
-        if not separator:
-            raise click.BadParameter(f"{setting!r} is not of the form NAME=VALUE", param_hint="--spark")
-        pairs[name] = value
-    return pairs

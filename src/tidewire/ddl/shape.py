@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.defaults import fill
 from tidewire.ddl.draft import Draft, Entry
 from tidewire.ddl.edits import ColumnEdit, Place
 from tidewire.errors import DdlMismatch
 from tidewire.model import Column, Generated, MySQLType, TableSchema
 from tidewire.model.types import FLOATS, TEMPORAL
-from tidewire.sync.steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 
 
 def altered(table: TableSchema, changes: Sequence[ColumnEdit]) -> TableSchema:

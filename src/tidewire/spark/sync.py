@@ -16,81 +16,36 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidewire.arrow.policy import Policy
 from tidewire.errors import SyncError
-from tidewire.model import TableName
-from tidewire.spark.apply import Mode, misfits, run_steps
+from tidewire.model import Message, Position, TableName
+from tidewire.spark.apply import Mode, misfits, modes_of, run_steps
 from tidewire.spark.apply import Settings as HowTo
 from tidewire.spark.ownership import Owner, claim, locked
 from tidewire.spark.published import Published, PublishedTable, newest, publish
+from tidewire.spark.reports import Observer, Point, Report, Silent, describe, report_of
 from tidewire.spark.source import Source
 from tidewire.spark.stage import Before, Reader, stage, sweep, write_rejects
 from tidewire.spark.targets import Target
 from tidewire.spark.work import Work
-from tidewire.sync.manifest import Manifest
+from tidewire.sync.manifest import Manifest, Rejected
 from tidewire.sync.plan import Planned, Settings, plan
-from tidewire.sync.state import Hold, OnBad, State
-from tidewire.sync.steps import Create, Drop, Merge, Rename, Step
+from tidewire.sync.routing import routed
+from tidewire.sync.rules import Rules, broken_promises
+from tidewire.sync.state import OnBad, State
+from tidewire.sync.steps import Merge
 
+__all__ = ["Job", "Observer", "Point", "Report", "Silent", "Sync", "describe"]
 
-class Point(StrEnum):
-    """A place on a batch's way."""
-
-    STAGED = "staged"
-    STEP = "step"
-    APPLIED = "applied"
-    PUBLISHED = "published"
-    SAVED = "saved"
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What one batch did. Times are in seconds, ``tables`` gives the rows applied to each."""
-
-    batch: int
-    sequence: int
-    messages: int
-    rows: int
-    tables: Mapping[TableName, int]
-    steps: int
-    applied: int
-    watermark: int
-    rejected: int
-    parked: int
-    holds: tuple[Hold, ...]
-    notes: tuple[str, ...]
-    seconds: Mapping[str, float]
-
-
-class Observer(Protocol):
-    """Hears how a sync goes."""
-
-    def reached(self, point: Point) -> None:
-        """A batch came to a point."""
-        ...
-
-    def finished(self, report: Report) -> None:
-        """A batch is done."""
-        ...
-
-
-class Silent:
-    """An observer that says nothing."""
-
-    def reached(self, point: Point) -> None:
-        """A batch came to a point."""
-
-    def finished(self, report: Report) -> None:
-        """A batch is done."""
+_RULES = "rules.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +60,23 @@ class Job:
     on_bad: OnBad = OnBad.HOLD
     until: int | None = None
     parallel: int = 4
-    wants: Callable[[TableName], bool] = lambda name: True
+    rules: Rules = field(default_factory=Rules)
+    keep_rejected: bool = True
 
     @property
     def time_zone(self) -> str:
         """The upstream server's time zone."""
         return self.options.get("time-zone", "UTC")
+
+    def mode_of(self, name: TableName, rules: Rules | None = None) -> Mode:
+        """The mode a table is made in."""
+        return Mode((rules or self.rules).mode(name, self.mode))
+
+    @property
+    def before(self) -> Before:
+        """How much of old rows is wanted."""
+        modes = {self.mode, *(Mode(rule.mode) for rule in self.rules.tables if rule.mode)}
+        return Before.ALL if Mode.HISTORY in modes else Before.KEY
 
 
 class Sync:
@@ -133,8 +99,9 @@ class Sync:
         with locked(self._work):
             self._owner = claim(self._work, self._wanted())
             self._state = self._load()
-            self._modes = self._published_modes()
+            self._published = newest(self._work)
             self._finish_begun()
+            self._keep_promises()
             self._catch_up()
             if not self._reached_end():
                 self._stream(once=once)
@@ -162,23 +129,50 @@ class Sync:
             )
         return state
 
-    def _published_modes(self) -> Mapping[TableName, Mode]:
-        found = newest(self._work)
-        return {} if found is None else {name.folded: table.mode for name, table in found.tables.items()}
-
     def _finish_begun(self) -> None:
-        """Carry out a plan that a process before this one left behind."""
+        """Carry out a plan that a process before this one left behind, by the rules it had."""
         document = self._work.read(self._plan_name())
+        if document is None:
+            return
+        rules = self._rules_of(document["rules"])
+        settings = replace(self._settings(), until=document["until"], on_bad=OnBad(document["on_bad"]), rules=rules)
+        manifest = Manifest.from_plain(document["manifest"])
+        self._carry_out(plan(self._state, manifest, settings), manifest, rules, {})
+
+    def _keep_promises(self) -> None:
+        """Refuse rules that say otherwise of tables which are made already; remember them if they do not."""
+        document = self._work.read(_RULES)
         if document is not None:
-            settings = replace(self._settings(), until=document["until"], on_bad=OnBad(document["on_bad"]))
-            self._carry_out(Manifest.from_plain(document["manifest"]), settings, {})
+            state = self._state
+            known = [table for table in state.tables.values() if state.copies.get(table.name.folded) is not None]
+            known += [each.file.shape for each in state.pending]
+            broken = broken_promises(self._rules_of(document), self._job.rules, known, self._mode_by)
+            if broken:
+                raise SyncError(
+                    f"rules about tables that are made cannot change. {'; '.join(dict.fromkeys(broken))}. "
+                    "Take the rules back, or begin anew with an empty target"
+                )
+        if document != self._job.rules.to_plain():
+            self._work.write(_RULES, self._job.rules.to_plain())
+
+    def _mode_by(self, rules: Rules, name: TableName) -> str:
+        return self._job.mode_of(name, rules)
+
+    def _rules_of(self, document: Mapping[str, Any]) -> Rules:
+        """The rules of a document; where they hash, their salt is ours, or it is an error."""
+        rules = Rules.from_plain(document, self._job.rules.salt)
+        if rules.hashes and document["salt"] != rules.proof:
+            raise SyncError(
+                f"the salt is not the one that hashes in {self._work.uri} were made with: rows would no longer be found"
+            )
+        return rules
 
     def _catch_up(self) -> None:
         """What can be done without new messages: rows beyond an earlier ``until``, tables that were held."""
         manifest = Manifest(self._state.batch, ends=self._source.ends(), parked=self._state.parked)
-        planned = plan(self._state, manifest, self._settings())
-        if planned.steps or planned.state.applied > self._state.applied:
-            self._begin(manifest, {})
+        before, planned = self._state, plan(self._state, manifest, self._settings())
+        if planned.steps or planned.state.applied > before.applied or {*planned.state.holds} != {*before.holds}:
+            self._begin(manifest, planned, {})
 
     def _stream(self, *, once: bool) -> None:
         writer = (
@@ -217,7 +211,9 @@ class Sync:
                 ends=self._source.ends,
                 parked=self._state.parked,
             )
-            self._begin(manifest, {"stage": time.perf_counter() - began})
+            staged = time.perf_counter()
+            planned = plan(self._state, manifest, self._settings())
+            self._begin(manifest, planned, {"stage": staged - began, "plan": time.perf_counter() - staged})
             if self._reached_end():
                 self._stopping.set()
         except BaseException as error:
@@ -230,54 +226,68 @@ class Sync:
             job.protocol,
             job.options,
             gated=job.gated,
-            before=Before.ALL if job.mode is Mode.HISTORY else Before.KEY,
+            before=job.before,
             schemas=self._state.schemas if job.gated else (),
             declared=tuple(self._state.tables.values()),
+            rules=job.rules,
+            keep_rejected=job.keep_rejected,
         )
 
-    def _begin(self, manifest: Manifest, seconds: dict[str, float]) -> None:
+    def _begin(self, manifest: Manifest, planned: Planned, seconds: dict[str, float]) -> None:
         """Keep what a plan is made from, so that it can be made again, and carry it out."""
         settings = self._settings()
-        manifest = self._without_misfits(manifest, settings)
+        manifest, planned = self._without_misfits(manifest, planned, settings)
         self._work.write(
             self._plan_name(),
-            {"manifest": manifest.to_plain(), "until": settings.until, "on_bad": str(settings.on_bad)},
+            {
+                "manifest": manifest.to_plain(),
+                "until": settings.until,
+                "on_bad": str(settings.on_bad),
+                "rules": settings.rules.to_plain(),
+            },
         )
         self._observer.reached(Point.STAGED)
-        self._carry_out(manifest, settings, seconds)
+        self._carry_out(planned, manifest, settings.rules, seconds)
 
-    def _without_misfits(self, manifest: Manifest, settings: Settings) -> Manifest:
-        """The manifest, with the rows among its rejects that their tables cannot hold.
+    def _without_misfits(self, manifest: Manifest, planned: Planned, settings: Settings) -> tuple[Manifest, Planned]:
+        """The manifest, with the rows among its rejects that their tables cannot hold, and the plan of it.
 
         Only a plan tells which type a row's value has to have, so this is found out after staging. What is rejected can
         hold a table back and so change the plan.
         """
         while True:
-            merges = [step for step in plan(self._state, manifest, settings).steps if isinstance(step, Merge)]
+            merges = [step for step in planned.steps if isinstance(step, Merge)]
             known = {rejected.at for rejected in manifest.rejected}
             with ThreadPoolExecutor(self._job.parallel, "tidewire-check") as pool:
                 checked = list(pool.map(lambda step: misfits(step, self._target, self._how()), merges))
             found = [each for rejected in checked for each in rejected if each.at not in known]
             if not found:
-                return manifest
-            path = write_rejects(self._work, manifest.batch, found, self._source.fetch([each.at for each in found]))
+                return manifest, planned
+            path = write_rejects(self._work, manifest.batch, found, self._rejected_messages(found))
             manifest = replace(
                 manifest,
                 rejected=(*manifest.rejected, *found),
                 reject_files=(*manifest.reject_files, path),
             )
+            planned = plan(self._state, manifest, settings)
+
+    def _rejected_messages(self, rejected: Sequence[Rejected]) -> Mapping[Position, Message]:
+        places = [each.at for each in rejected]
+        return self._source.fetch(places) if self._job.keep_rejected else dict.fromkeys(places, Message(None, None))
 
     def _how(self, *, check: bool = True) -> HowTo:
         return HowTo(Policy(self._job.time_zone), check)
 
-    def _carry_out(self, manifest: Manifest, settings: Settings, seconds: dict[str, float]) -> None:
+    def _carry_out(self, planned: Planned, manifest: Manifest, rules: Rules, seconds: dict[str, float]) -> None:
+        if self._published is not None and self._published.sequence >= planned.state.sequence:
+            self._finish(planned, manifest, seconds)
+            return
         began = time.perf_counter()
-        planned = plan(self._state, manifest, settings)
-        seconds["plan"] = time.perf_counter() - began
-        began = time.perf_counter()
-        modes, after = modes_of(planned.steps, self._modes, self._job.mode)
+        known = {} if self._published is None else self._published.tables
+        before = {name.folded: table.mode for name, table in known.items()}
+        modes, after = modes_of(planned.steps, before, lambda name: self._job.mode_of(name, rules), rules.route)
         run_steps(
-            planned.steps,
+            [routed(step, rules.route) for step in planned.steps],
             self._target,
             sync=self._owner.id,
             sequence=planned.state.sequence,
@@ -289,29 +299,31 @@ class Sync:
         )
         seconds["apply"] = time.perf_counter() - began
         self._observer.reached(Point.APPLIED)
-        self._publish(planned, after)
+        self._publish(planned, after, rules)
         self._observer.reached(Point.PUBLISHED)
+        self._finish(planned, manifest, seconds)
+
+    def _finish(self, planned: Planned, manifest: Manifest, seconds: dict[str, float]) -> None:
         self._save(planned, manifest)
         self._source.committed({at: progress.next for at, progress in self._state.frontier.partitions.items()})
         self._observer.reached(Point.SAVED)
-        self._observer.finished(_report(planned, manifest, seconds))
+        self._observer.finished(report_of(planned, manifest, seconds))
 
-    def _publish(self, planned: Planned, modes: Mapping[TableName, Mode]) -> None:
+    def _publish(self, planned: Planned, modes: Mapping[TableName, Mode], rules: Rules) -> None:
         publication = planned.publication
         if publication is None:
             return
-        before = newest(self._work)
-        known = {} if before is None else before.tables
-        touched = {name for step in planned.steps for name in step.tables}
+        known = {} if self._published is None else self._published.tables
+        touched = {rules.route(name) for step in planned.steps for name in step.tables}
         tables = {}
         for schema in publication.tables:
-            kept = known.get(schema.name)
-            fresh = kept is None or schema.name in touched
-            version = self._target.version(schema.name) if fresh or kept is None else kept.version
-            mode = modes[schema.name.folded]
-            tables[schema.name] = PublishedTable(schema, version, mode, publication.held.get(schema.name))
-        publish(self._work, Published(planned.state.sequence, publication.ts, tables))
-        self._modes = modes
+            name = rules.route(schema.name)
+            kept = known.get(name)
+            version = self._target.version(name) if kept is None or name in touched else kept.version
+            held = publication.held.get(schema.name)
+            tables[name] = PublishedTable(replace(schema, name=name), version, modes[name.folded], held)
+        published = Published(planned.state.sequence, publication.ts, tables)
+        self._published = publish(self._work, published, self._published)
 
     def _save(self, planned: Planned, manifest: Manifest) -> None:
         self._state = planned.state
@@ -340,7 +352,7 @@ class Sync:
             until=job.until,
             on_bad=job.on_bad,
             time_zone=job.time_zone,
-            wants=job.wants,
+            rules=job.rules,
         )
 
     def _plan_name(self) -> str:
@@ -348,28 +360,6 @@ class Sync:
 
     def _reached_end(self) -> bool:
         return self._job.until is not None and self._state.applied >= self._job.until
-
-
-def modes_of(
-    steps: Sequence[Step], known: Mapping[TableName, Mode], wanted: Mode
-) -> tuple[list[Mode], dict[TableName, Mode]]:
-    """The mode each step is done in, and those of all tables afterwards.
-
-    A table has its mode from when it is made, and takes it along to other names. One without a key can only be kept as
-    history.
-    """
-    modes, found = dict(known), []
-    for step in steps:
-        first = next(iter(step.tables)).folded
-        if isinstance(step, Create):
-            modes[first] = wanted if step.table.handle_key else Mode.HISTORY
-        found.append(modes.get(first, wanted))
-        if isinstance(step, Rename):
-            moved = {new.folded: modes.pop(old.folded, wanted) for old, new in step.moves}
-            modes |= moved
-        if isinstance(step, Drop):
-            modes.pop(first, None)
-    return found, modes
 
 
 class _Journal:
@@ -388,45 +378,3 @@ class _Journal:
 
     def _name(self, step: int, part: int | None) -> str:
         return f"{step}.json" if part is None else f"{step}-{part}.json"
-
-
-def _report(planned: Planned, manifest: Manifest, seconds: Mapping[str, float]) -> Report:
-    tables: dict[TableName, int] = {}
-    for step in planned.steps:
-        if isinstance(step, Merge):
-            tables[step.table.name] = tables.get(step.table.name, 0) + sum(s.file.rows for s in step.slices)
-    state = planned.state
-    return Report(
-        batch=manifest.batch,
-        sequence=state.sequence,
-        messages=sum(range_.end - range_.start for range_ in manifest.read.values()),
-        rows=sum(file.rows for file in manifest.files),
-        tables=tables,
-        steps=len(planned.steps),
-        applied=state.applied,
-        watermark=state.frontier.watermark,
-        rejected=len(manifest.rejected),
-        parked=len(state.parked),
-        holds=state.holds,
-        notes=planned.notes,
-        seconds=dict(seconds),
-    )
-
-
-def describe(report: Report) -> dict[str, Any]:
-    """A report as one line of a log."""
-    return {
-        "batch": report.batch,
-        "sequence": report.sequence,
-        "messages": report.messages,
-        "rows": report.rows,
-        "tables": {str(name): rows for name, rows in report.tables.items()},
-        "steps": report.steps,
-        "applied": report.applied,
-        "watermark": report.watermark,
-        "rejected": report.rejected,
-        "parked": report.parked,
-        "held": [f"{hold.table or 'all tables'} at {hold.ts}: {hold.reason}" for hold in report.holds],
-        "notes": list(report.notes),
-        "seconds": {name: round(value, 3) for name, value in report.seconds.items()},
-    }

@@ -75,20 +75,21 @@ class Catalogue:
         """Why the tables cannot be followed past an edit, if they cannot."""
         if isinstance(edit, Impossible):
             return edit.reason
-        table = self.find(edit.name) if isinstance(edit, AlterTable) else None
-        if table is None or not isinstance(edit, AlterTable):
-            return None
-        try:
-            column_steps(table, edit.changes)
-        except DdlMismatch as error:
-            return str(error)
+        if isinstance(edit, AlterTable) and (table := self.find(edit.name)) is not None:
+            try:
+                column_steps(table, edit.changes)
+            except DdlMismatch as error:
+                return str(error)
         return None
 
     def collides(self, edits: Iterable[Edit]) -> bool:
         """Would renames put a table where another one is?"""
-        renames = [edit for edit in edits if isinstance(edit, RenameTable)]
-        leaving = {rename.old.folded for rename in renames}
-        return any(rename.new.folded in self.tables.keys() - leaving for rename in renames)
+        return bool(self._taken([edit for edit in edits if isinstance(edit, RenameTable)]))
+
+    def _taken(self, renames: Sequence[RenameTable]) -> list[RenameTable]:
+        """The renames to a name that another table has and keeps."""
+        stay = self.tables.keys() - {rename.old.folded for rename in renames}
+        return [rename for rename in renames if rename.new.folded in stay]
 
     def execute(self, statements: Sequence[Statement]) -> list[Step]:
         """The steps of statements that happen at one moment; renames among them happen at once."""
@@ -117,19 +118,15 @@ class Catalogue:
                 self.notes.append(f"{table.name} is like {edit.like}, which is not known; its rows will tell its shape")
                 return []
             table = replace(pattern, name=table.name, table_id=table.table_id, version=table.version)
-        return [self.create(table, statement.ts)]
-
-    def create(self, table: TableSchema, ts: int) -> Create:
-        """Take up a table."""
         self.tables[table.name.folded] = table
-        self._mark(table.name, ts)
-        return Create(stored(table), ts)
+        self._mark(table.name, statement.ts)
+        return [Create(stored(table), statement.ts)]
 
     def _drop(self, edit: DropTable, statement: Statement) -> list[Step]:
         return self._remove(edit.name, statement.ts)
 
     def _drop_database(self, edit: DropDatabase, statement: Statement) -> list[Step]:
-        names = sorted(name for name in self.tables if name.schema == edit.schema.lower())
+        names = sorted(self.in_database(edit.schema))
         return [step for name in names for step in self._remove(name, statement.ts)]
 
     def _remove(self, name: TableName, ts: int) -> list[Step]:
@@ -165,14 +162,12 @@ class Catalogue:
         for rename in renames:
             for name in (rename.old, rename.new):
                 self._mark(name, ts)
-        leaving = {rename.old.folded for _, rename in moving}
         steps: list[Step] = []
+        for rename in self._taken([rename for _, rename in moving]):
+            self.notes.append(f"{rename.new} makes way for {rename.old}, renamed at {ts}")
+            steps += self._remove(rename.new, ts)
         for _, rename in moving:
-            if rename.new.folded in self.tables and rename.new.folded not in leaving:
-                self.notes.append(f"{rename.new} makes way for {rename.old}, renamed at {ts}")
-                steps += self._remove(rename.new, ts)
-        for name in leaving:
-            del self.tables[name]
+            self.tables.pop(rename.old.folded, None)
         for table, rename in moving:
             self.tables[rename.new.folded] = replace(table, name=rename.new)
         moves = tuple((table.name, rename.new) for table, rename in moving)
@@ -181,7 +176,8 @@ class Catalogue:
     def _mark(self, name: TableName, ts: int) -> None:
         self.marks[name.folded] = max(self.marks.get(name.folded, -1), ts)
 
-    def _in_database(self, schema: str) -> frozenset[TableName]:
+    def in_database(self, schema: str) -> frozenset[TableName]:
+        """The tables of a database."""
         return frozenset(name for name in self.tables if name.schema == schema.lower())
 
 
@@ -193,7 +189,7 @@ def stored(table: TableSchema) -> TableSchema:
 
 _TOUCHED: Mapping[type, Callable[[Catalogue, Any], frozenset[TableName]]] = {
     CreateDatabase: lambda catalogue, edit: frozenset(),
-    DropDatabase: lambda catalogue, edit: catalogue._in_database(edit.schema),
+    DropDatabase: lambda catalogue, edit: catalogue.in_database(edit.schema),
     CreateTable: lambda catalogue, edit: frozenset(
         name.folded for name in (edit.table.name, edit.like) if name is not None
     ),

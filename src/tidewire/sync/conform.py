@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NewColumn, TypedColumn
 from tidewire.ddl.edits import Place
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.sync.catalogue import Catalogue, stored
-from tidewire.sync.steps import Alter, ColumnStep, Create, GoneColumn, NewColumn, Step, TypedColumn
+from tidewire.sync.steps import Alter, Create, Step
 
 
 def conformed(catalogue: Catalogue, name: TableName, shape: TableSchema, ts: int, *, follow: bool) -> list[Step]:
@@ -21,14 +22,17 @@ def conformed(catalogue: Catalogue, name: TableName, shape: TableSchema, ts: int
     if table is None:
         catalogue.tables[name] = shape
         return [Create(shape, ts)]
-    columns, after = _columns(table, shape, follow=follow)
+    columns, after = column_changes(table, shape, follow=follow)
     if not columns:
         return []
     catalogue.tables[name] = after
     return [Alter(stored(table), stored(after), columns, ts)]
 
 
-def _columns(table: TableSchema, shape: TableSchema, *, follow: bool) -> tuple[tuple[ColumnStep, ...], TableSchema]:
+def column_changes(
+    table: TableSchema, shape: TableSchema, *, follow: bool
+) -> tuple[tuple[ColumnStep, ...], TableSchema]:
+    """What a shape changes of a table's columns, and the table afterwards."""
     known = {column.name.lower(): column for column in table.columns}
     told = {column.name.lower(): column for column in shape.columns}
     steps: list[ColumnStep] = []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TypeAlias, assert_never
 
+from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.edits import Place
 from tidewire.model import (
     Column,
@@ -25,23 +26,7 @@ from tidewire.model import (
 )
 from tidewire.model.types import FLOATS, INTEGERS, STRINGS
 from tidewire.sync.reduce import Change, Key, last_changes
-from tidewire.sync.steps import (
-    Alter,
-    ColumnStep,
-    Create,
-    Drop,
-    GoneColumn,
-    Merge,
-    NamedColumn,
-    NewColumn,
-    PlacedColumn,
-    Rename,
-    SetAside,
-    Slice,
-    Step,
-    Truncate,
-    TypedColumn,
-)
+from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Slice, Step, Truncate, gone_name
 
 Read: TypeAlias = Callable[[Slice], Iterable[Change]]
 """Where staged rows come from: all changes of a slice, in any order."""
@@ -83,7 +68,9 @@ class MemoryTarget:
             case Create():
                 self.tables[step.table.name] = MemoryTable(_stored(step.table), step.table.handle_key)
             case Drop():
-                self.tables.pop(step.name, None)
+                table = self.tables.pop(step.name, None)
+                if step.keep and table is not None:
+                    self.tables[gone_name(step.name, step.ts)] = table
             case Truncate():
                 self._table(step.table.name).rows.clear()
             case Rename():
@@ -105,7 +92,7 @@ class MemoryTarget:
 
     def _merge(self, merge: Merge) -> None:
         table, columns = self._table(merge.table.name), _stored(merge.table)
-        changes = (change for piece in merge.slices for change in self.read(piece))
+        changes = (_named(change, merge) for piece in merge.slices for change in self.read(piece))
         last = last_changes(changes, merge.table.handle_key)
         for key, row in last.items():
             if row is None:
@@ -136,6 +123,18 @@ class MemoryTarget:
 def _stored(table: TableSchema) -> list[Column]:
     """The columns that have values: a virtual one is in no row."""
     return [column for column in table.columns if column.generated is not Generated.VIRTUAL]
+
+
+def _named(change: Change, merge: Merge) -> Change:
+    """A change whose rows have the table's names for their columns."""
+    if not merge.sources:
+        return change
+    names = {merge.source(column.name): column.name for column in merge.table.columns}
+
+    def named(row: Row | None) -> Row | None:
+        return None if row is None else {names[name.lower()]: row[name] for name in row if name.lower() in names}
+
+    return change._replace(before=named(change.before), after=named(change.after))
 
 
 def _merged(row: Row, stored: Row, columns: list[Column]) -> dict[str, Value]:

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from tidewire.ddl.edits import DropDatabase, Edit, Impossible
+from tidewire.ddl.edits import DropDatabase, Edit, Impossible, RenameTable
 from tidewire.ddl.lex import signature
 from tidewire.ddl.parse import edits
 from tidewire.errors import SyncStopped
@@ -23,10 +23,13 @@ from tidewire.model import Ddl, TableName, TableSchema
 from tidewire.model.tso import to_datetime
 from tidewire.sync.catalogue import Catalogue, Statement, stored
 from tidewire.sync.conform import conformed
+from tidewire.sync.freezing import frozen_before, frozen_by_rows
 from tidewire.sync.frontier import Progress
 from tidewire.sync.manifest import FoundDdl, Manifest, Partition, Rejected, StagedFile
+from tidewire.sync.replica import Replica
+from tidewire.sync.rules import Rules
 from tidewire.sync.state import DdlId, Hold, OnBad, Pending, State
-from tidewire.sync.steps import Drop, Merge, Rename, SetAside, Slice, Step
+from tidewire.sync.steps import Merge, SetAside, Slice, Step
 
 END: Final = 2**63 - 1
 """Later than any ts."""
@@ -38,7 +41,7 @@ class Settings:
 
     ``gated``: do rows wait for watermarks? ``ddl``: are DDL sent, or do rows alone tell how tables change?
     ``contiguous``: do the offsets of a partition have no gaps? ``until``: the ts above which nothing is applied.
-    ``wants``: is a table to be followed?
+    ``rules``: which tables are followed, and how.
     """
 
     gated: bool = True
@@ -47,7 +50,7 @@ class Settings:
     until: int | None = None
     on_bad: OnBad = OnBad.HOLD
     time_zone: str = "UTC"
-    wants: Callable[[TableName], bool] = lambda name: True
+    rules: Rules = field(default_factory=Rules)
     understand: Callable[[Ddl], tuple[Edit, ...]] = edits
 
 
@@ -91,12 +94,13 @@ class _Draft:
         self.before = state
         self.frontier = state.frontier
         self.catalogue = Catalogue(state.tables.values(), state.marks)
+        self.replica = Replica(state.copies, state.kept, settings.rules)
         self.pending: dict[TableName, list[Pending]] = {}
         for each in state.pending:
             self.pending.setdefault(each.file.table.folded, []).append(each)
         self.queue = list(state.queue)
         self.log = dict.fromkeys(state.log)
-        self.holds = [] if settings.on_bad is OnBad.SKIP else list(state.holds)
+        self.holds = [hold for hold in state.holds if hold.frozen or settings.on_bad is not OnBad.SKIP]
         self.blocked: dict[TableName, int] = {}
         self.parked = state.parked
         self.schemas = dict.fromkeys(state.schemas)
@@ -120,7 +124,7 @@ class _Draft:
         self.parked = manifest.parked
         self.schemas.update(dict.fromkeys(manifest.schemas))
         for file in manifest.files:
-            if self.settings.wants(file.table):
+            if self.settings.rules.wants(file.table):
                 self.pending.setdefault(file.table.folded, []).append(Pending(file))
             else:
                 self.done.append(file)
@@ -151,6 +155,8 @@ class _Draft:
 
     def _reject(self, rejected: Rejected) -> None:
         """A message that cannot be read stops its table before it, or all tables where it may be any's."""
+        if rejected.table is not None and not self.settings.rules.wants(rejected.table):
+            return
         if self.settings.on_bad is OnBad.STOP:
             raise SyncStopped(f"a message cannot be read, {rejected.at}: {rejected.reason}")
         if self.settings.on_bad is OnBad.SKIP:
@@ -213,6 +219,7 @@ class _Draft:
         names = {name for _, does in understood for edit in does for name in self._touched(edit)}
         for found, does in understood:
             self._refuse_impossible(found, does, ts)
+            self._freeze(found, does, ts)
         if any(self._limit(name) < ts for name in names):
             for name in names:
                 self.blocked[name] = min(self._limit(name), ts - 1)
@@ -223,8 +230,9 @@ class _Draft:
             return
         now = self._text(ts) if self.settings.gated else None
         statements = [Statement(does, ts, now, found.ddl.table_schema) for found, does in understood]
-        self._add_steps(self.catalogue.execute(statements))
-        for found, _ in understood:
+        self.steps += self.replica.follow(self.catalogue.execute(statements))
+        for found, does in understood:
+            self.notes += _coming_into_sight(does, self.settings.rules)
             self.queue.remove(found)
             self.log[self._id(found)] = None
         for name in names & self.pending.keys():
@@ -259,8 +267,15 @@ class _Draft:
             if hold not in self.holds:
                 self.holds.append(hold)
 
+    def _freeze(self, found: FoundDdl, does: Iterable[Edit], ts: int) -> None:
+        """Hold the tables that a policy stops before a statement. It is asked anew every time: it may have changed."""
+        self.holds = [hold for hold in self.holds if not (hold.frozen and hold.at == found.at)]
+        self.holds += frozen_before(found, does, ts, self.catalogue, self.settings.rules)
+
     def _merge(self, name: TableName, upto: int) -> None:
         """The rows of a table up to a ts, where there are new ones."""
+        if not self.settings.ddl:
+            self._freeze_shapes(name)
         slices, kept, fresh = [], [], False
         for each in self.pending.get(name, ()):
             file, limit = each.file, min(upto, self._limit(name, each.file.partition))
@@ -281,44 +296,38 @@ class _Draft:
             return
         self.pending[name] = kept
         for shape in shapes:
-            self._add_steps(conformed(self.catalogue, name, shape, upto, follow=self._is_new(shape)))
+            follow = self._is_news(shape)
+            if follow:
+                self.schemas[shape] = None
+            told = follow and name in self.catalogue.tables
+            steps = conformed(self.catalogue, name, shape, upto, follow=follow)
+            self.steps += self.replica.follow(steps, told=told, by_rows=told)
         ts = max(slice_.to_ts for slice_ in slices) if self.settings.gated else max(s.file.max_ts for s in slices)
-        self._add_steps([Merge(stored(self.catalogue.tables[name]), tuple(slices), ts)])
+        self.steps += self.replica.follow([Merge(stored(self.catalogue.tables[name]), tuple(slices), ts)])
 
-    def _is_new(self, shape: TableSchema) -> bool:
+    def _freeze_shapes(self, name: TableName) -> None:
+        """Where rows alone tell how a table changes, a policy stops a partition before the first row that does."""
+        files = sorted((each.file for each in self.pending.get(name, ())), key=lambda file: file.last_offset)
+        news = [file for file in files if self._is_news(file.shape)]
+        if not news:
+            return
+        table = self.catalogue.tables.get(name, stored(news[0].shape))
+        self.holds = [hold for hold in self.holds if not (hold.frozen and hold.table == table.name)]
+        self.holds += frozen_by_rows(table, news, self.settings.rules)
+
+    def _is_news(self, shape: TableSchema) -> bool:
         """Does a shape say that its table changed?
 
         Only without DDL to say so, and not when it was there before, or when it is a deleted row's, which has the key
         alone.
         """
-        if self.settings.ddl or shape in self.schemas or len(shape.handle_key) == len(shape.columns):
-            return False
-        self.schemas[shape] = None
-        return True
+        return not self.settings.ddl and shape not in self.schemas and len(shape.handle_key) < len(shape.columns)
 
     def _readable(self, file: StagedFile) -> bool:
         """Offset order needs everything before; watermarks do not come out of a gap, so gated rows need no more."""
         if self.settings.gated or not self.settings.contiguous:
             return True
         return file.last_offset < self.frontier.partitions[file.partition].next
-
-    def _add_steps(self, steps: Iterable[Step]) -> None:
-        for step in steps:
-            self.steps += self._wanted(step)
-
-    def _wanted(self, step: Step) -> list[Step]:
-        """A step as far as it concerns tables that are wanted: a table renamed out of sight is gone."""
-        wants = self.settings.wants
-        if not isinstance(step, Rename):
-            return [step] if any(wants(name) for name in step.tables) else []
-        moves = tuple(move for move in step.moves if wants(move[0]) and wants(move[1]))
-        self.notes += [
-            f"{new} was {old} before, which is not followed: only rows that change from now on will be in it"
-            for old, new in step.moves
-            if wants(new) and not wants(old)
-        ]
-        gone: list[Step] = [Drop(old, step.ts) for old, new in step.moves if wants(old) and not wants(new)]
-        return [*gone, Rename(moves, step.ts)] if moves else gone
 
     def _forget(self, reach: int) -> None:
         """Files whose rows are all applied. Those of the last moment stay: see :class:`Pending`."""
@@ -352,17 +361,30 @@ class _Draft:
             parked=self.parked,
             holds=tuple(self.holds),
             rejected=state.rejected + len(manifest.rejected),
+            copies=self.replica.copies,
+            kept=tuple(self.replica.kept),
         )
         news = self.steps or self.applied > state.applied
-        notes = (*self.notes, *self.catalogue.notes)
+        notes = (*self.notes, *self.catalogue.notes, *self.replica.notes)
         return Planned(tuple(self.steps), after, self._publication() if news else None, notes, tuple(self.done))
 
     def _publication(self) -> Publication:
-        tables = tuple(stored(table) for table in self.catalogue.tables.values() if self.settings.wants(table.name))
+        published = self.replica.published()
+        tables = tuple(table for _, table in published)
         if not self.settings.gated:
             return Publication(None, tables)
-        limits = {table.name: self._limit(table.name.folded) for table in tables}
+        limits = {table.name: END if name is None else self._limit(name) for name, table in published}
         return Publication(self.applied, tables, {name: ts for name, ts in limits.items() if ts < self.applied})
+
+
+def _coming_into_sight(does: Iterable[Edit], rules: Rules) -> list[str]:
+    """What to tell people of tables that get a name which is followed."""
+    renames = (edit for edit in does if isinstance(edit, RenameTable))
+    return [
+        f"{rename.new} was {rename.old} before, which is not followed: only rows that change from now on will be in it"
+        for rename in renames
+        if rules.wants(rename.new) and not rules.wants(rename.old)
+    ]
 
 
 def _has_rows(piece: Slice) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidewire.errors import StateError
 from tidewire.model import Position, TableName, TableSchema
+from tidewire.sync.copies import Copy
 from tidewire.sync.floors import Floors
 from tidewire.sync.frontier import Frontier, Progress
 from tidewire.sync.manifest import (
@@ -27,7 +28,7 @@ from tidewire.sync.manifest import (
 )
 from tidewire.sync.shapes import Shapes, schemas_from_plain
 
-VERSION = 1
+VERSION = 2
 """The form of the document; a newer one than this is refused."""
 
 
@@ -54,12 +55,13 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a table, or every table, stays at ``ts``."""
+    """Why a table, or every table, stays at ``ts``; ``frozen``: because a DDL policy says so."""
 
     ts: int
     at: Position
     reason: str
     table: TableName | None = None
+    frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class State:
     ``sequence`` counts plans, ``batch`` is the engine's last batch in here. ``applied`` is the watermark up to which
     the tables are complete. ``marks`` has the ts of each name's last DDL. ``log`` lists the DDL that were executed,
     ``queue`` those to come. ``schemas`` are those that rows may refer to, or, without DDL, the shapes rows have had.
+    ``tables`` are the upstream's, ``copies`` what the target has of them, and ``kept`` what it has beyond them.
     """
 
     sync: str
@@ -94,6 +97,8 @@ class State:
     parked: tuple[Parked, ...] = ()
     holds: tuple[Hold, ...] = ()
     rejected: int = 0
+    copies: Mapping[TableName, Copy | None] = field(default_factory=dict)
+    kept: tuple[TableSchema, ...] = ()
 
     def floors(self) -> Floors:
         """What staging may leave out of the next batch."""
@@ -155,7 +160,12 @@ def _to_plain(state: State) -> dict[str, Any]:
         "log": [[each.ts, *each.table, each.query] for each in state.log],
         "schemas": [shapes.number(schema) for schema in state.schemas],
         "parked": [parked_to_plain(parked) for parked in state.parked],
-        "holds": [[each.ts, asdict(each.at), each.reason, each.table] for each in state.holds],
+        "holds": [[each.ts, asdict(each.at), each.reason, each.table, each.frozen] for each in state.holds],
+        "copies": [
+            [*name, *([None] if copy is None else copy.to_plain(shapes.number(copy.table)))]
+            for name, copy in state.copies.items()
+        ],
+        "kept": [shapes.number(table) for table in state.kept],
     }
     return plain | {"shapes": shapes.plain}
 
@@ -183,9 +193,14 @@ def _from_plain(plain: Mapping[str, Any]) -> State:
         schemas=tuple(schema(number) for number in plain["schemas"]),
         parked=tuple(parked_from_plain(parked) for parked in plain["parked"]),
         holds=tuple(
-            Hold(ts, Position(**at), reason, None if table is None else TableName(*table))
-            for ts, at, reason, table in plain["holds"]
+            Hold(ts, Position(**at), reason, None if table is None else TableName(*table), frozen)
+            for ts, at, reason, table, frozen in plain["holds"]
         ),
+        copies={
+            TableName(database, table): None if number is None else Copy.from_plain(schema(number), *differing)
+            for database, table, number, *differing in plain["copies"]
+        },
+        kept=tuple(schema(number) for number in plain["kept"]),
     )
 
 

@@ -6,15 +6,26 @@ within its batch identifies it, so that a target can tell which steps it has don
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tidewire.ddl.edits import Place
-from tidewire.model import Column, TableName, TableSchema
+from tidewire.ddl.column_steps import ColumnStep
+from tidewire.model import TableName, TableSchema
 from tidewire.sync.manifest import StagedFile
 
 REJECTS = TableName("_tidewire", "rejects")
 """The table of messages that cannot be read."""
+
+
+def gone_name(name: TableName, ts: int) -> TableName:
+    """What a table is called that is gone upstream and kept."""
+    return TableName(name.schema, gone(name.table, ts))
+
+
+def gone(name: str, ts: int) -> str:
+    """A name, of a table or column, that says since when it is gone upstream."""
+    return f"{name}__dropped_{ts}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +38,10 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
-    """Bring a table up to ``ts`` with the last change of every key in these slices.
-
-    ``table`` is the table as it is at that time: the rows' values become its types. The order of changes is
-    (ts, upsert over delete, position).
-    """
+class OfTable:
+    """A step that is about one table, as it is at that time."""
 
     table: TableSchema
-    slices: tuple[Slice, ...]
-    ts: int
 
     @property
     def tables(self) -> frozenset[TableName]:
@@ -45,24 +50,38 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class Merge(OfTable):
+    """Bring a table up to ``ts`` with the last change of every key in these slices.
+
+    The rows' values become the types of ``table``. The order of changes is (ts, upsert over delete, position).
+    ``sources`` names the columns that rows call otherwise, or, with ``None``, that rows do not have whatever they call
+    theirs.
+    """
+
+    slices: tuple[Slice, ...]
+    ts: int
+    sources: Mapping[str, str | None] = field(default_factory=dict, hash=False)
+
+    def source(self, column: str) -> str | None:
+        """What rows call a column of the table, in lower case."""
+        name = self.sources.get(column, column)
+        return None if name is None else name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Create(OfTable):
     """Make an empty table, with its database where that is missing. What is there under that name goes first."""
 
-    table: TableSchema
     ts: int
-
-    @property
-    def tables(self) -> frozenset[TableName]:
-        """What this step touches."""
-        return frozenset({self.table.name})
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Remove a table."""
+    """Remove a table, or, with ``keep``, give it a name that says since when it is gone."""
 
     name: TableName
     ts: int
+    keep: bool = False
 
     @property
     def tables(self) -> frozenset[TableName]:
@@ -71,16 +90,10 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
-class Truncate:
+class Truncate(OfTable):
     """Remove all rows of a table."""
 
-    table: TableSchema
     ts: int
-
-    @property
-    def tables(self) -> frozenset[TableName]:
-        """What this step touches."""
-        return frozenset({self.table.name})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,49 +107,6 @@ class Rename:
     def tables(self) -> frozenset[TableName]:
         """What this step touches."""
         return frozenset(name for move in self.moves for name in move)
-
-
-@dataclass(frozen=True, slots=True)
-class NewColumn:
-    """Add a column and give existing rows ``fill``, the text of a default, or NULL."""
-
-    column: Column
-    place: Place
-    fill: str | bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class GoneColumn:
-    """Drop a column."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class NamedColumn:
-    """Rename a column; its values stay."""
-
-    name: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class TypedColumn:
-    """Convert a column's values to another type."""
-
-    old: Column
-    new: Column
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedColumn:
-    """Move a column."""
-
-    name: str
-    place: Place
-
-
-ColumnStep: TypeAlias = NewColumn | GoneColumn | NamedColumn | TypedColumn | PlacedColumn
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark.apply.staging import change, stage
+from tidewire.ddl.column_steps import NamedColumn, NewColumn, TypedColumn
 from tidewire.ddl.edits import Place
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import MemoryJournal, Mode, Outcome, Settings, execute, misfits, run_steps
@@ -20,20 +21,7 @@ from tidewire.spark.apply.columns import change_column
 from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.apply.run import finished, predecessors
 from tidewire.spark.targets import Mark, Target
-from tidewire.sync.steps import (
-    REJECTS,
-    Alter,
-    Create,
-    Drop,
-    Merge,
-    NamedColumn,
-    NewColumn,
-    Rename,
-    SetAside,
-    Step,
-    Truncate,
-    TypedColumn,
-)
+from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
 
 ID = Column.of("id", "int", primary_key=True)
 NAME = Column.of("name", "varchar(20)")
@@ -238,3 +226,39 @@ def test_a_conversion_goes_on_where_a_crash_left_it(target: Target, sequence: in
         change_column(step, target, shape.name, layout, policy)
 
     assert rows_of(target, "halfway") == [{"id": 1, "name": 12}]
+
+
+def test_columns_that_rows_call_otherwise_are_found_and_those_they_lack_are_not(
+    target: Target, sequence: int, tmp_path: Path
+) -> None:
+    shape, kept = (
+        table("called"),
+        table("called", Column.of("key", "int", primary_key=True), NAME, Column.of("n", "int")),
+    )
+    execute(Create(kept, 1), target, Mark("steps", sequence, 0), Mode.MIRROR)
+    came = [change(2, 1, None, {"id": 1, "name": "a"}), change(3, 2, None, {"id": 2, "name": "b"})]
+    moved = [change(4, 3, {"id": 2, "name": "b"}, {"id": 3, "name": "c"})]
+    sources = {"key": "ID", "name": None, "n": "name_"}
+
+    execute(
+        Merge(kept, (stage(tmp_path, shape, [*came, *moved]),), 4, sources),
+        target,
+        Mark("steps", sequence, 1),
+        Mode.MIRROR,
+    )
+
+    rows = target.read(kept.name).orderBy("key").toArrow().to_pylist()
+    assert rows == [{"key": 1, "name": None, "n": None}, {"key": 3, "name": None, "n": None}]
+
+
+def test_a_table_that_is_kept_has_a_name_that_says_since_when(target: Target, sequence: int) -> None:
+    shape = table("kept")
+    execute(Create(shape, 1), target, Mark("steps", sequence, 0), Mode.MIRROR)
+    dropping = Drop(shape.name, 7, keep=True)
+
+    outcomes = [execute(dropping, target, Mark("steps", sequence, 1), Mode.MIRROR).changed for _ in range(2)]
+
+    assert outcomes == [True, False]
+    assert not target.exists(shape.name)
+    assert rows_of(target, "kept__dropped_7") == []
+    assert not execute(Rename((), 8), target, Mark("steps", sequence, 2), Mode.MIRROR).changed

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from spark.apply.staging import Row, change, stage
+from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.edits import Place
 from tidewire.errors import KeyNeeded, SyncError
 from tidewire.model import Column, TableName, TableSchema
@@ -19,20 +20,7 @@ from tidewire.spark.apply import Mode, current_rows, execute
 from tidewire.spark.targets import DeltaTarget, Mark, Target
 from tidewire.sync.memory import MemoryTarget
 from tidewire.sync.reduce import Change
-from tidewire.sync.steps import (
-    Alter,
-    Create,
-    Drop,
-    GoneColumn,
-    Merge,
-    NamedColumn,
-    NewColumn,
-    PlacedColumn,
-    Slice,
-    Step,
-    Truncate,
-    TypedColumn,
-)
+from tidewire.sync.steps import Alter, Create, Drop, Merge, Slice, Step, Truncate
 
 ID = Column.of("id", "int", primary_key=True)
 NAME = Column.of("name", "varchar(20)")

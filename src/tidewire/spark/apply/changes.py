@@ -86,8 +86,13 @@ class Changes:
             column.name
             for scan in scans(merge.slices)
             for column in self.table.columns
-            if column.name.lower() not in _by_name(scan.shape)
+            if self._told(scan, column) is None
         )
+
+    def _told(self, scan: Scan, column: Column) -> Column | None:
+        """The column of the files that has the values of a table's column, if there is one."""
+        source = self._merge.source(column.name)
+        return None if source is None else _by_name(scan.shape).get(source)
 
     @property
     def key(self) -> tuple[Column, ...]:
@@ -120,11 +125,10 @@ class Changes:
 
     def _reason(self, scan: Scan) -> str | None:
         """Why a change does not fit, NULL if it does; ``None`` where all fit."""
-        wire = _by_name(scan.shape)
         keys = {column.name.lower() for column in self.key}
         checks = []
         for column in self.table.columns:
-            told = wire.get(column.name.lower())
+            told = self._told(scan, column)
             if told is None:
                 continue
             what = f"column {column.name} ({column.mysql_type}): "
@@ -175,7 +179,7 @@ class Changes:
         keys = [fold_sql(self._key_value(column, told), column) for column, told in wire]
         row = f"IF(_op = {_DELETE}, NULL, {self._row(scan)}) AS row"
         yield rows.selectExpr(*place, *_numbered(keys), f"{self._missing(scan)} AS missing", row)
-        if not scan.moves and set(scan.key) == set(self.table.handle_key):
+        if not scan.moves and set(scan.key) == {told.name for _, told in wire}:
             return
         old = [fold_sql(self._old_key_value(scan, column, told), column) for column, told in wire]
         moved = " OR ".join(f"{before} <> {after}" for before, after in zip(old, keys, strict=True))
@@ -214,11 +218,13 @@ class Changes:
 
     def _key_wire(self, scan: Scan) -> list[tuple[Column, Column]]:
         """The columns of the key, as declared and as the files have them."""
-        wire = _by_name(scan.shape)
+        found = []
         for column in self.key:
-            if column.name.lower() not in wire:
+            told = self._told(scan, column)
+            if told is None:
                 raise SyncError(f"{self.table.name}: its rows do not tell {column.name}, which is in its key")
-        return [(column, wire[column.name.lower()]) for column in self.key]
+            found.append((column, told))
+        return found
 
     def _key_value(self, column: Column, told: Column) -> str:
         """A value of the key: the new row's, or a deleted one's."""
@@ -236,10 +242,9 @@ class Changes:
 
     def _row(self, scan: Scan) -> str:
         """The new row in the table's columns."""
-        wire = _by_name(scan.shape)
         values = []
         for column in self.table.columns:
-            told = wire.get(column.name.lower())
+            told = self._told(scan, column)
             if told is None:
                 # Without a default that was declared nothing is known of the value.
                 text = fill(replace(column, nullable=True))
@@ -249,11 +254,10 @@ class Changes:
         return self._struct(values)
 
     def _old_row(self, scan: Scan) -> str:
-        wire = _by_name(scan.shape)
         values = [
             (column, self._null(column) if told is None else cast_sql(_before(scan, told), told, column, self._policy))
             for column in self.table.columns
-            for told in (wire.get(column.name.lower()),)
+            for told in (self._told(scan, column),)
         ]
         return f"IF(before IS NULL, NULL, {self._struct(values)})"
 
@@ -268,8 +272,7 @@ class Changes:
         return ", ".join(f"{quoted(column.name)}: {spark_type(column, self._policy)}" for column in self.table.columns)
 
     def _missing(self, scan: Scan) -> str:
-        wire = _by_name(scan.shape)
-        numbers = [str(number) for number, column in enumerate(self.table.columns) if column.name.lower() not in wire]
+        numbers = [str(number) for number, column in enumerate(self.table.columns) if self._told(scan, column) is None]
         return f"array({', '.join(numbers)})" if numbers else _NONE_MISSING
 
 

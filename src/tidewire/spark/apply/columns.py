@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidewire.arrow.policy import Policy
+from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.edits import Place
 from tidewire.model import TableName
 from tidewire.spark.apply.casts import spark_type
@@ -18,7 +19,6 @@ from tidewire.spark.apply.literals import literal_sql
 from tidewire.spark.apply.statements import run
 from tidewire.spark.targets import Field, Target
 from tidewire.spark.targets.sql_text import quoted
-from tidewire.sync.steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 
 _MAKING = f"{META}new_"
 """How the name of a column begins whose values are being converted."""

@@ -17,7 +17,7 @@ from tidewire.spark.apply.statements import run_with
 from tidewire.spark.targets import Field, Mark, Target
 from tidewire.sync.catalogue import stored
 from tidewire.sync.manifest import Rejected
-from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
+from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate, gone_name
 
 REJECT_FIELDS = (
     Field("topic", "string"),
@@ -149,7 +149,7 @@ def _create(step: Create, context: _Context) -> Outcome:
 def _drop(step: Drop, context: _Context) -> Outcome:
     if not context.target.exists(step.name):
         return Outcome(False)
-    if context.layout.keeps_past:
+    if step.keep or context.layout.keeps_past:
         _set_aside(step.name, step.ts, context)
     else:
         context.target.drop(step.name)
@@ -158,7 +158,7 @@ def _drop(step: Drop, context: _Context) -> Outcome:
 
 def _set_aside(name: TableName, ts: int, context: _Context) -> None:
     """Keep a table that is gone upstream under a name that says since when."""
-    context.target.rename([(name, TableName(name.schema, f"{name.table}__dropped_{ts}"))], context.mark)
+    context.target.rename([(name, gone_name(name, ts))], context.mark)
 
 
 def _truncate(step: Truncate, context: _Context) -> Outcome:
@@ -170,8 +170,9 @@ def _truncate(step: Truncate, context: _Context) -> Outcome:
 
 
 def _rename(step: Rename, context: _Context) -> Outcome:
-    context.target.rename(step.moves, context.mark)
-    return Outcome(True)
+    if step.moves:
+        context.target.rename(step.moves, context.mark)
+    return Outcome(bool(step.moves))
 
 
 def _alter(step: Alter, context: _Context) -> Outcome:

@@ -15,6 +15,7 @@ from tidewire.errors import ClaimCheckError, OptionError
 from tidewire.model import MySQLType, TableName, TableSchema
 from tidewire.registry import open_registry
 from tidewire.spark.work import is_local, open_filesystem
+from tidewire.sync.rules import Rules
 
 
 class Before(StrEnum):
@@ -32,6 +33,8 @@ class Reader:
     ``options`` are TiCDC's, by TiCDC's names. ``gated``: rows carry a commit ts and watermarks say when they are
     complete; else a row's ts is its offset. ``schemas`` are those Simple sent in earlier batches. ``declared`` are
     tables as far as they are known: a DECIMAL that a message sends without its scale gets the declared one, if it fits.
+    ``rules`` say which tables are left out, and which columns are masked. ``keep_rejected``: are the bytes of messages
+    kept that cannot be read?
     """
 
     protocol: str
@@ -41,6 +44,8 @@ class Reader:
     before: Before = Before.ALL
     schemas: tuple[TableSchema, ...] = ()
     declared: tuple[TableSchema, ...] = ()
+    rules: Rules = field(default_factory=Rules)
+    keep_rejected: bool = True
 
     def decimals(self) -> dict[TableName, TableSchema]:
         """The DECIMAL columns of the tables, by folded name."""
@@ -54,6 +59,10 @@ class Reader:
     def parsed(self) -> Options:
         """The options, checked."""
         return Options.parse(self.options)
+
+    def policy(self) -> Policy:
+        """How values are read."""
+        return Policy(self.parsed().time_zone, self.zero_dates)
 
     def decoder(self) -> BatchDecoder:
         """A decoder for one task.
@@ -71,8 +80,7 @@ class _SeededDecoder(BatchDecoder):
 
     def __init__(self, reader: Reader) -> None:
         options = reader.parsed()
-        policy = Policy(options.time_zone, reader.zero_dates)
-        super().__init__(reader.protocol, options, resources_of(options), policy=policy)
+        super().__init__(reader.protocol, options, resources_of(options), policy=reader.policy())
         if isinstance(self._decoder, SimpleDecoder):
             for schema in reader.schemas:
                 self._decoder.schemas.add(schema)

@@ -21,6 +21,7 @@ from tidewire.errors import SchemaUnknown
 from tidewire.model import Bootstrap, Ddl, Event, Message, MySQLType, Position, TableSchema, Watermark
 from tidewire.spark.stage.files import NOWHERE, MessageFile, RowFiles, widened
 from tidewire.spark.stage.glance import Told, glance
+from tidewire.spark.stage.masking import masked
 from tidewire.spark.stage.reader import Before, Reader, resources_of
 from tidewire.spark.stage.report import Report
 from tidewire.spark.work import Work, open_filesystem
@@ -143,6 +144,7 @@ class _Run:
         self._reader = task.reader
         self._decoder = task.reader.decoder()
         self._options = task.reader.parsed()
+        self._policy = task.reader.policy()
         self._resources = resources_of(self._options)
         self._known = frozenset(task.reader.schemas)
         self._decimals = task.reader.decimals()
@@ -168,13 +170,18 @@ class _Run:
         offsets = messages.column("offset")
         decoded = self._decoder.decode(messages)
         refused: dict[int, str] = {}
-        wanted_rows = [(plan, self._wanted(partition, plan, rows, offsets, refused)) for plan, rows in decoded.batches]
+        wanted_rows = [
+            (plan, self._wanted(partition, plan, rows, offsets, refused))
+            for plan, rows in decoded.batches
+            if self._reader.rules.wants(plan.table.name)
+        ]
         self._refuse_untimed(decoded.controls, refused)
         for plan, rows in wanted_rows:
             if refused:
                 rows = rows.filter(pc.invert(pc.is_in(rows.column("_pos"), pa.array(refused, pa.int32()))))
             if rows.num_rows:
                 shape, rows = self._with_decimals(plan.table, rows)
+                rows = masked(rows, shape, self._reader.rules, self._policy)
                 self._rows.add(partition, shape, staged(shape, rows, self._reader.before))
         self._found(partition, offsets, [control for control in decoded.controls if control[0] not in refused])
         for pos, missing in decoded.parked:
@@ -296,8 +303,8 @@ class _Run:
         self._rejects.add(
             {
                 **_place(at),
-                "key": reject.key,
-                "value": reject.value,
+                "key": reject.key if self._reader.keep_rejected else None,
+                "value": reject.value if self._reader.keep_rejected else None,
                 "reason": reject.reason,
                 "at": None if reject.at is None else str(reject.at),
                 "part": reject.part,

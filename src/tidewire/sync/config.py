@@ -1,0 +1,238 @@
+"""The file a sync can be described in: sources, target, options, and rules about tables and DDL."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidewire.errors import OptionError
+from tidewire.sync.document import Secrets, Section
+from tidewire.sync.masks import Mask
+from tidewire.sync.policy import ChangeKind, DdlPolicy
+from tidewire.sync.rules import OWN, Rules, TableRule
+from tidewire.sync.state import OnBad
+from tidewire.sync.tables import wanted_by
+
+FORMATS: Final = ("iceberg", "delta")
+MODES: Final = ("mirror", "history", "scd2")
+
+_TEMPLATE = re.compile(r"(?:[^.{}]|\{schema\}|\{table\})+\.(?:[^.{}]|\{schema\}|\{table\})+")
+_ALIASES: Mapping[str, ChangeKind] = {"truncate": ChangeKind.TRUNCATE_TABLE}
+_DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncConfig:
+    """A sync as its file describes it; what the file does not say is ``None`` or empty.
+
+    ``parameters`` are those of the source beside its URI, ``catalog`` the settings of the target's catalog.
+    What may hold secrets is not in the ``repr``, and :attr:`secrets` can hide them elsewhere.
+    """
+
+    source: str | None = field(default=None, repr=False)
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+    protocol: str | None = None
+    option: Mapping[str, str] = field(default_factory=dict, repr=False)
+    target: str | None = field(default=None, repr=False)
+    target_format: str | None = None
+    catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
+    mode: str | None = None
+    on_bad_message: str | None = None
+    keep_rejected_bytes: bool | None = None
+    once: bool | None = None
+    until: int | None = None
+    parallel: int | None = None
+    max_offsets_per_batch: int | None = None
+    master: str | None = None
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+    rules: Rules = field(default_factory=Rules)
+    secrets: Secrets = field(default_factory=Secrets, repr=False)
+
+
+def read_config(text: str, environment: Mapping[str, str], protocols: Collection[str]) -> SyncConfig:
+    """The sync that a TOML text describes; :class:`OptionError` with the path of what is wrong.
+
+    >>> read_config('protocol = "avro"', {}, ["avro"]).protocol
+    'avro'
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError("config", f"not TOML: {error}") from None
+    secrets = Secrets()
+    names = {name.replace("_", "-"): value for name, value in document.items()}
+    try:
+        return _config(Section(names, "", environment, secrets), protocols, secrets)
+    except OptionError as error:
+        raise OptionError(error.name, secrets.hide(error.reason)) from None
+
+
+def _config(top: Section, protocols: Collection[str], secrets: Secrets) -> SyncConfig:
+    source, parameters = _source(top)
+    target, format_, catalog = _target(top)
+    config = SyncConfig(
+        source=source,
+        parameters=parameters,
+        protocol=top.word("protocol", protocols),
+        option=top.section("option").settings(),
+        target=target,
+        target_format=format_,
+        catalog=catalog,
+        mode=top.word("mode", MODES),
+        on_bad_message=top.word("on-bad-message", list(OnBad)),
+        keep_rejected_bytes=top.flag("keep-rejected-bytes"),
+        once=top.flag("once"),
+        until=top.number("until"),
+        parallel=top.number("parallel", 1),
+        max_offsets_per_batch=top.number("max-offsets-per-batch", 1),
+        master=top.text("master"),
+        spark=_spark(top),
+        rules=_rules(top),
+        secrets=secrets,
+    )
+    top.finish()
+    return config
+
+
+def _source(top: Section) -> tuple[str | None, dict[str, str]]:
+    if not isinstance(top.look("source"), Mapping):
+        return top.text("source"), {}
+    section = top.section("source")
+    return section.text("uri"), section.settings()
+
+
+def _target(top: Section) -> tuple[str | None, str | None, dict[str, str]]:
+    format_ = top.word("target-format", FORMATS)
+    if not isinstance(top.look("target"), Mapping):
+        return top.text("target"), format_, {}
+    section = top.section("target")
+    found = section.text("uri"), section.word("format", FORMATS) or format_, _catalog(section)
+    section.finish()
+    return found
+
+
+def _catalog(target: Section) -> dict[str, str]:
+    """The settings of a catalog under Spark's names."""
+    section = target.section("catalog")
+    name = section.text("name")
+    settings = section.settings()
+    if not settings:
+        return {}
+    if not name or not re.fullmatch(r"\w+", name):
+        raise OptionError(section.at("name"), "a catalog needs a name of letters, digits and underscores")
+    prefix = f"spark.sql.catalog.{name}"
+    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {
+        f"{prefix}.{key}": text for key, text in settings.items()
+    }
+
+
+def _spark(top: Section) -> dict[str, str]:
+    pairs = dict(_pair(text, f"spark-settings[{n}]") for n, text in enumerate(top.texts("spark-settings")))
+    settings = top.section("spark").settings()
+    return pairs | {name if name.startswith("spark.") else f"spark.{name}": text for name, text in settings.items()}
+
+
+def _pair(text: str, path: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise OptionError(path, "not of the form NAME=VALUE")
+    return name, value
+
+
+# Rules
+
+
+def _rules(top: Section) -> Rules:
+    mask = top.section("mask")
+    salt = mask.text("salt") or ""
+    mask.finish()
+    include, exclude = _patterns(top, "include"), _patterns(top, "exclude")
+    for name, patterns in (("include", include), ("exclude", exclude)):
+        for number, pattern in enumerate(patterns):
+            if pattern.startswith("!"):
+                raise OptionError(f"{name}[{number}]", f"{pattern!r}: what is not wanted stands in exclude, without !")
+    follow = (*(include or (("*.*",) if exclude else ())), *(f"!{pattern}" for pattern in exclude))
+    policies, given = _policies(top.section("ddl")), top.look("tables")
+    if isinstance(given, list) and any(isinstance(each, Mapping) for each in given):
+        return Rules(follow, tuple(map(_rule, top.sections("tables"))), policies, salt)
+    patterns = _patterns(top, "tables")
+    if patterns and follow:
+        raise OptionError("tables", "give either include and exclude, or this list of rules")
+    return Rules(patterns or follow, (), policies, salt)
+
+
+def _rule(section: Section) -> TableRule:
+    match = _patterns(section, "match")
+    if not match:
+        raise OptionError(section.at("match"), "which tables is this about? Give patterns such as shop.*")
+    if all(pattern.startswith("!") for pattern in match):
+        raise OptionError(section.at("match"), "only says what does not match; put *.* first")
+    rule = TableRule(
+        section.path,
+        match,
+        _template(section),
+        section.word("mode", MODES),
+        _columns(section),
+        section.section("mask").words(lambda name, path: name, Mask),
+        _policies(section.section("ddl")),
+    )
+    section.finish()
+    return rule
+
+
+def _patterns(section: Section, name: str) -> tuple[str, ...]:
+    patterns = section.texts(name)
+    for number, pattern in enumerate(patterns):
+        try:
+            wanted_by([pattern])
+        except OptionError as error:
+            raise OptionError(f"{section.at(name)}[{number}]", error.reason) from None
+    return patterns
+
+
+def _columns(section: Section) -> tuple[str, ...]:
+    columns = section.texts("columns")
+    for number, pattern in enumerate(columns):
+        if not pattern.removeprefix("!"):
+            raise OptionError(f"{section.at('columns')}[{number}]", "is empty")
+    if columns and all(pattern.startswith("!") for pattern in columns):
+        raise OptionError(section.at("columns"), 'only says what is left out; put "*" first')
+    return columns
+
+
+def _template(section: Section) -> str | None:
+    template = section.text("to")
+    if template is None:
+        return None
+    if not _TEMPLATE.fullmatch(template):
+        raise OptionError(
+            section.at("to"), f"{template!r} is not of the form schema.table with {{schema}} and {{table}}"
+        )
+    if template.lower().startswith(OWN):
+        raise OptionError(section.at("to"), f"databases that begin with {OWN} are tidewire's own")
+    return template
+
+
+def _policies(section: Section) -> dict[ChangeKind, DdlPolicy]:
+    default = section.word(_DEFAULT, list(DdlPolicy))
+    given = {ChangeKind(kind): policy for kind, policy in section.words(_kind, DdlPolicy).items()}
+    if given.get(ChangeKind.CHANGE_KEY) is DdlPolicy.IGNORE:
+        raise OptionError(
+            section.at(ChangeKind.CHANGE_KEY), "rows are told apart by their key, so it cannot be ignored"
+        )
+    if default is None:
+        return given
+    everywhere = dict.fromkeys(ChangeKind, DdlPolicy(default))
+    if default == DdlPolicy.IGNORE:
+        everywhere[ChangeKind.CHANGE_KEY] = DdlPolicy.EVOLVE
+    return everywhere | given
+
+
+def _kind(name: str, path: str) -> str:
+    kind = _ALIASES.get(name, name)
+    if kind not in list(ChangeKind):
+        raise OptionError(path, f"no kind of DDL; known are {_DEFAULT}, {', '.join(ChangeKind)}")
+    return kind
