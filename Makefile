@@ -44,10 +44,11 @@ check: $(READY) ## Format, lint, type-check
 bench: $(JARS) ## Measure everything and write docs/benchmarks.md
 	@$(BIN)/python benchmarks/page.py
 	@$(BIN)/python benchmarks/bench_sync.py
+	@$(BIN)/python benchmarks/bench_kafka.py
 
 .PHONY: kafka
 kafka: $(READY) ## Run a Kafka broker on port 9092 to play with
-	@$(BIN)/python tests/integration/kafka.py
+	@PYTHONPATH=tests $(BIN)/python -m integration.kafka
 
 .PHONY: docs
 docs: $(JARS) ## Run every example in the documentation

@@ -11,12 +11,14 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from integration.certificates import Authority
 from integration.servers import CACHE, free_port, java
 
 GROUP, ARTIFACT, VERSION = "org.apache.kafka", "kafka_2.13", "4.3.1"
@@ -25,6 +27,10 @@ SHA256 = "38450ecbea2c8fc968a111ade75f663f70c36d8233e3730adf79e790c7453172"
 
 _START_SECONDS = 120
 _STOP_SECONDS = 30
+_HOST = "127.0.0.1"
+_PLAINTEXT, _CONTROLLER = "PLAINTEXT", "CONTROLLER"
+_SECURED = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _CLUSTER = "dGlkZXdpcmUtdGVzdHMtMQ"
 
 
@@ -48,23 +54,41 @@ def jars() -> list[Path]:
     return paths
 
 
-class Broker:
-    """One broker's process, its settings and its data."""
+@dataclass(frozen=True, slots=True)
+class Security:
+    """TLS, where clients must show a certificate of the same authority, and users with their passwords."""
 
-    def __init__(self, number: int, port: int, home: Path, settings: dict[str, str], classpath: str) -> None:
-        self.address = f"127.0.0.1:{port}"
+    authority: Authority
+    users: Mapping[str, str]
+
+
+class Broker:
+    """One broker's process, its settings and its data. ``ports`` are those of its listeners."""
+
+    def __init__(
+        self,
+        number: int,
+        ports: Mapping[str, int],
+        home: Path,
+        settings: Mapping[str, str],
+        classpath: str,
+        format_with: Sequence[str] = (),
+    ) -> None:
+        self.addresses = {listener: f"{_HOST}:{port}" for listener, port in ports.items()}
         self._home = home
         self._classpath = classpath
         self._file = home / "server.properties"
         home.mkdir(parents=True)
-        lines = settings | {
+        lines = {
+            **settings,
             "node.id": str(number),
             "process.roles": "broker,controller",
             "log.dirs": str(home / "data"),
         }
-        self._file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        escaped = {name: value.replace("\\", "\\\\") for name, value in lines.items()}
+        self._file.write_text("".join(f"{name}={value}\n" for name, value in escaped.items()))
         self._process: subprocess.Popen[bytes] | None = None
-        done = self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._file))
+        done = self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._file), *format_with)
         if done.wait() != 0:
             raise RuntimeError(f"the broker's folder cannot be made:\n{self.log()}")
 
@@ -112,7 +136,11 @@ class Cluster:
 
     def __init__(self, brokers: Sequence[Broker]) -> None:
         self.brokers = brokers
-        self.bootstrap = ",".join(broker.address for broker in brokers)
+        self.bootstrap = self.at(_PLAINTEXT)
+
+    def at(self, listener: str) -> str:
+        """Where the brokers listen for a security protocol, such as ``SASL_SSL``."""
+        return ",".join(broker.addresses[listener] for broker in self.brokers)
 
     def wait(self) -> None:
         """Wait until all brokers know one another."""
@@ -133,18 +161,21 @@ class Cluster:
 
 
 @contextmanager
-def kafka(count: int = 1, *, port: int | None = None) -> Iterator[Cluster]:
+def kafka(count: int = 1, *, port: int | None = None, security: Security | None = None) -> Iterator[Cluster]:
     """Empty brokers, ready to be used; they and their data are gone after the block."""
     classpath = ":".join(map(str, jars()))
     folder = Path(tempfile.mkdtemp(prefix="kafka-"))
-    ports = [(port or free_port(), free_port()) for _ in range(count)]
-    voters = ",".join(f"{number}@127.0.0.1:{control}" for number, (_, control) in enumerate(ports, 1))
-    brokers = []
+    protocols = (_PLAINTEXT, *(_SECURED if security else ()))
+    ports = [{name: free_port() for name in (*protocols, _CONTROLLER)} for _ in range(count)]
+    if port is not None:
+        ports[0][_PLAINTEXT] = port
+    voters = ",".join(f"{number}@{_HOST}:{own[_CONTROLLER]}" for number, own in enumerate(ports, 1))
+    shared = _settings(voters, count) | (_secured(security) if security else {})
+    users = [] if security is None else _scram_users(security.users)
+    brokers: list[Broker] = []
     try:
-        for number, (client, control) in enumerate(ports, 1):
-            brokers.append(
-                Broker(number, client, folder / str(number), _settings(client, control, voters, count), classpath)
-            )
+        for number, own in enumerate(ports, 1):
+            brokers.append(Broker(number, own, folder / str(number), shared | _listeners(own), classpath, users))
             brokers[-1].start()
         cluster = Cluster(brokers)
         cluster.wait()
@@ -155,13 +186,22 @@ def kafka(count: int = 1, *, port: int | None = None) -> Iterator[Cluster]:
         shutil.rmtree(folder)
 
 
-def _settings(client: int, control: int, voters: str, count: int) -> dict[str, str]:
+def _listeners(ports: Mapping[str, int]) -> dict[str, str]:
+    places = {name: f"{name}://{_HOST}:{port}" for name, port in ports.items()}
+    return {
+        "listeners": ",".join(places.values()),
+        "advertised.listeners": ",".join(place for name, place in places.items() if name != _CONTROLLER),
+        "controller.listener.names": _CONTROLLER,
+        "inter.broker.listener.name": _PLAINTEXT,
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{_PLAINTEXT if name == _CONTROLLER else name}" for name in places
+        ),
+    }
+
+
+def _settings(voters: str, count: int) -> dict[str, str]:
     copies = str(min(count, 3))
     return {
-        "listeners": f"PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{control}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{client}",
-        "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.quorum.voters": voters,
         "num.partitions": "1",
         "default.replication.factor": copies,
@@ -175,6 +215,38 @@ def _settings(client: int, control: int, voters: str, count: int) -> dict[str, s
         "auto.create.topics.enable": "false",
         "message.max.bytes": "33554432",
     }
+
+
+def _secured(security: Security) -> dict[str, str]:
+    """TLS and SASL on the listeners that are called so."""
+    broker = security.authority.issue("broker", _HOST)
+    store = broker.cert.with_name("broker-store.pem")
+    store.write_text(broker.key.read_text() + broker.cert.read_text())
+    settings = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(store),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(security.authority.ca),
+        "listener.name.ssl.ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": ",".join(("PLAIN", *_SCRAM)),
+    }
+    module = "org.apache.kafka.common.security"
+    users = " ".join(f'user_{name}="{password}"' for name, password in security.users.items())
+    for listener in ("sasl_plaintext", "sasl_ssl"):
+        name = f"listener.name.{listener}"
+        settings[f"{name}.plain.sasl.jaas.config"] = f"{module}.plain.PlainLoginModule required {users};"
+        for mechanism in _SCRAM:
+            settings[f"{name}.{mechanism.lower()}.sasl.jaas.config"] = f"{module}.scram.ScramLoginModule required;"
+    return settings
+
+
+def _scram_users(users: Mapping[str, str]) -> list[str]:
+    return [
+        argument
+        for mechanism in _SCRAM
+        for name, password in users.items()
+        for argument in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
+    ]
 
 
 def main() -> None:

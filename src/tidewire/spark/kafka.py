@@ -1,123 +1,30 @@
-"""Kafka as a source, through Spark's own connector.
-
-``kafka://host:port[,host:port]/topic[,topic][?name=value&…]``; ``?pattern=REGEX`` in place of topics takes every topic
-that matches, also those that are made later. Options for TLS and SASL have TiCDC's names.
-"""
+"""Kafka as a source, through Spark's own connector."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+import socket
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any
-from urllib.parse import parse_qsl, unquote
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tidewire.errors import OptionError, SyncError
+from tidewire.errors import SyncError
 from tidewire.model import Message, Position
+from tidewire.spark.kafka_fetch import Range
+from tidewire.spark.kafka_place import KafkaPlace, trusting
+from tidewire.spark.stage import SEGMENT
 from tidewire.sync.manifest import Partition
 
-_MECHANISMS = {
-    "plain": "PLAIN",
-    "scram-sha-256": "SCRAM-SHA-256",
-    "scram-sha-512": "SCRAM-SHA-512",
-}
-_LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
-_PATIENCE_MS = 30_000
+_FIRST_SECONDS, _LATER_SECONDS = 30, 180
+"""How long to wait for an answer: at first somebody may have mistyped an address, later a broker may restart."""
 
-
-@dataclass(frozen=True, slots=True)
-class KafkaPlace:
-    """Brokers, topics, and how to talk to them."""
-
-    brokers: str
-    topics: tuple[str, ...]
-    pattern: str | None = None
-    client: Mapping[str, str] = field(default_factory=dict, repr=False)
-    group: str | None = None
-    offsets_per_batch: int | None = None
-
-    @property
-    def uri(self) -> str:
-        """What it is called, without anything secret."""
-        return f"kafka://{self.brokers}/{','.join(self.topics)}" + (f"?pattern={self.pattern}" if self.pattern else "")
-
-    @classmethod
-    def parse(cls, uri: str) -> KafkaPlace:
-        """The place a URI names; :class:`OptionError` where it names none."""
-        rest, _, query = uri.removeprefix("kafka://").partition("?")
-        brokers, _, path = rest.partition("/")
-        if not brokers:
-            raise OptionError("source", f"{uri!r} names no broker: kafka://host:port/topic")
-        topics = tuple(unquote(topic) for topic in path.split(",") if topic)
-        given = dict(parse_qsl(query, keep_blank_values=True))
-        pattern = given.pop("pattern", None)
-        if bool(topics) == bool(pattern):
-            raise OptionError("source", "give either topics after the brokers or ?pattern=, and not both")
-        group = given.pop("consumer-group", None)
-        limit = given.pop("max-offsets-per-batch", None)
-        return cls(brokers, topics, pattern, _client(given), group, None if limit is None else _positive(limit))
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise OptionError("max-offsets-per-batch", f"{text!r} is not a number above zero")
-    return int(text)
-
-
-def _client(given: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a Kafka client for TiCDC's options."""
-    unknown = given.keys() - _TICDC
-    if unknown:
-        raise OptionError(sorted(unknown)[0], f"no option of a Kafka source; known are {', '.join(sorted(_TICDC))}")
-    tls = given.get("enable-tls", "false") == "true" or "ca" in given
-    user = given.get("sasl-user")
-    settings = {"security.protocol": ("SASL_" if user else "") + ("SSL" if tls else "PLAINTEXT")}
-    for name, value in given.items():
-        settings |= _TICDC[name](value)
-    if user is not None:
-        mechanism = _MECHANISMS.get(given.get("sasl-mechanism", "plain").lower())
-        if mechanism is None:
-            raise OptionError("sasl-mechanism", f"one of {', '.join(_MECHANISMS)}")
-        settings["sasl.mechanism"] = mechanism
-        settings["sasl.jaas.config"] = (
-            f"{_LOGIN_MODULES[mechanism]} required username={_quoted(user)} "
-            f"password={_quoted(given.get('sasl-password', ''))};"
-        )
-    if "cert" in given:
-        settings |= _key_pair(given)
-    return settings
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _key_pair(given: Mapping[str, str]) -> dict[str, str]:
-    if "key" not in given:
-        raise OptionError("key", "a certificate needs its key")
-    chain, key = (Path(given[name]).read_text() for name in ("cert", "key"))
-    return {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
-
-
-_TICDC: Mapping[str, Callable[[str], dict[str, str]]] = {
-    "enable-tls": lambda _: {},
-    "ca": lambda path: {"ssl.truststore.type": "PEM", "ssl.truststore.location": path},
-    "cert": lambda _: {},
-    "key": lambda _: {},
-    "insecure-skip-verify": lambda on: {"ssl.endpoint.identification.algorithm": ""} if on == "true" else {},
-    "sasl-user": lambda _: {},
-    "sasl-password": lambda _: {},
-    "sasl-mechanism": lambda _: {},
-    "kafka-client-id": lambda name: {"client.id": name},
-}
+_MESSAGES_PER_TASK = 500_000
+"""A partition with more messages in a batch is read by several tasks."""
 
 
 class KafkaSource:
@@ -128,14 +35,46 @@ class KafkaSource:
     def __init__(self, spark: SparkSession, place: KafkaPlace) -> None:
         self._spark = spark
         self._place = place
+        self._client = dict(place.client) | (_unchecked(place) if place.trust_any else {})
+        self._patience = _FIRST_SECONDS
         self.uri = place.uri
+        self.options = place.options
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The messages from the earliest on, as a stream; a hole in them is an error."""
-        reader = spark.readStream.format("kafka").options(**self._options())
-        reader = reader.option("startingOffsets", "earliest").option("failOnDataLoss", "true")
-        limit = self._place.offsets_per_batch
-        return (reader if limit is None else reader.option("maxOffsetsPerTrigger", limit)).load()
+        self._check_topics()
+        # Spark 4.1.1 has two readers for Kafka. The newer one fails when a batch that was cut short is done again
+        # (SPARK-57438): it reports how far it is from the newest message before it has asked for that.
+        spark.conf.set(
+            "spark.sql.streaming.disabledV2MicroBatchReaders", "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+        )
+        place = self._place
+        chosen = {"subscribe": ",".join(place.topics)} if place.pattern is None else {"subscribePattern": place.pattern}
+        return (
+            spark.readStream.format("kafka")
+            .options(**self._brokers(), **chosen)
+            .option("startingOffsets", "earliest")
+            .option("failOnDataLoss", "true")
+            .option("maxOffsetsPerTrigger", place.offsets_per_batch)
+            .option("maxRecordsPerPartition", _MESSAGES_PER_TASK)
+            .load()
+        )
+
+    def batch(self, messages: DataFrame) -> DataFrame:
+        """A micro-batch as the ranges that Spark planned for it, for tasks to fetch.
+
+        Spark has checked by then that nothing is missing. Without librdkafka the messages come through Java.
+        """
+        if find_spec("confluent_kafka") is None:
+            return messages
+        names = [range_.name for range_ in self._ranges(messages)]
+        return messages.sparkSession.createDataFrame(pa.table({SEGMENT: pa.array(names, pa.string())}))
+
+    def _ranges(self, messages: DataFrame) -> Iterator[Range]:
+        for task in messages._jdf.queryExecution().toRdd().partitions():
+            found = task.offsetRange()
+            at = found.topicPartition()
+            yield Range(at.topic(), at.partition(), found.fromOffset(), found.untilOffset(), self._place.native)
 
     def ends(self) -> Mapping[Partition, int]:
         """All partitions there are now, each with the offset after its last message."""
@@ -145,20 +84,26 @@ class KafkaSource:
         """Some of the first messages of every partition."""
         first, ends = self._offsets("earliest"), self.ends()
         wanted = {at: (start, min(start + count, ends.get(at, start))) for at, start in first.items()}
-        return self._read({at: bounds for at, bounds in wanted.items() if bounds[0] < bounds[1]}).values()
+        rows = self._read({at: bounds for at, bounds in wanted.items() if bounds[0] < bounds[1]})
+        return [] if rows is None else list(_messages(rows).values())
 
     def fetch(self, positions: Iterable[Position]) -> Mapping[Position, Message]:
         """The messages at some places."""
-        found: dict[Position, Message] = {}
-        for at in positions:  # Spark takes one range of a partition at a time; bad rows are few
-            found |= self._read({Partition(at.topic, at.partition): (at.offset, at.offset + 1)})
-        return found
-
-    def _read(self, wanted: Mapping[Partition, tuple[int, int]]) -> dict[Position, Message]:
-        """The messages from one offset of a partition to before another."""
-        if not wanted:
+        wanted: dict[Partition, list[int]] = {}
+        for at in positions:
+            wanted.setdefault(Partition(at.topic, at.partition), []).append(at.offset)
+        rows = self._read({at: (min(offsets), max(offsets) + 1) for at, offsets in wanted.items()})
+        if rows is None:
             return {}
-        rows = (
+        places = [(at.topic, at.number, offset) for at, offsets in wanted.items() for offset in offsets]
+        asked = self._spark.createDataFrame(places, "topic string, partition int, offset long")
+        return _messages(rows.join(asked.hint("broadcast"), ["topic", "partition", "offset"], "left_semi"))
+
+    def _read(self, wanted: Mapping[Partition, tuple[int, int]]) -> DataFrame | None:
+        """The messages from one offset of a partition to before another; ``None`` where none are wanted."""
+        if not wanted:
+            return None
+        return (
             self._spark.read.format("kafka")
             .options(**self._brokers())
             .option("assign", json.dumps(_by_topic({at: at.number for at in wanted}, list)))
@@ -166,11 +111,7 @@ class KafkaSource:
             .option("endingOffsets", _offsets_json({at: end for at, (_, end) in wanted.items()}))
             .load()
             .select("topic", "partition", "offset", "key", "value")
-            .collect()
         )
-        return {
-            Position(row.topic, row.partition, row.offset): Message(_bytes(row.key), _bytes(row.value)) for row in rows
-        }
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """Tell lag tools how far the sync is, where a consumer group was named. Nothing is read from there."""
@@ -183,14 +124,18 @@ class KafkaSource:
             positions.put(partition, jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset))
         self._asked(lambda admin: admin.alterConsumerGroupOffsets(self._place.group, positions).all().get())
 
-    def _options(self) -> dict[str, str]:
-        place = self._place
-        chosen = {"subscribePattern": place.pattern} if place.pattern else {"subscribe": ",".join(place.topics)}
-        return self._brokers() | {name: value for name, value in chosen.items() if value is not None}
-
     def _brokers(self) -> dict[str, str]:
-        client = {f"kafka.{name}": value for name, value in self._place.client.items()}
+        client = {f"kafka.{name}": value for name, value in self._client.items()}
         return client | {"kafka.bootstrap.servers": self._place.brokers}
+
+    def _check_topics(self) -> None:
+        present: set[str] = self._asked(lambda admin: set(admin.listTopics().names().get()))
+        missing = [topic for topic in self._place.topics if topic not in present]
+        if missing:
+            raise SyncError(
+                f"{self.uri}: there is no topic {', '.join(missing)}; create it, or name topics by ?pattern= to take "
+                "them as they come"
+            )
 
     def _offsets(self, which: str) -> dict[Partition, int]:
         jvm: Any = self._spark._jvm
@@ -222,19 +167,49 @@ class KafkaSource:
 
         jvm: Any = self._spark._jvm
         settings = jvm.java.util.HashMap()
-        for name, value in {**self._place.client, "bootstrap.servers": self._place.brokers}.items():
+        for name, value in {**self._client, "bootstrap.servers": self._place.brokers}.items():
             settings.put(name, value)
-        settings.put("default.api.timeout.ms", str(_PATIENCE_MS))
-        settings.put("request.timeout.ms", str(_PATIENCE_MS // 2))
+        settings.put("default.api.timeout.ms", str(self._patience * 1000))
+        settings.put("request.timeout.ms", str(_FIRST_SECONDS * 1000 // 2))
         try:
             admin = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
             try:
-                return question(admin)
+                answer = question(admin)
             finally:
                 admin.close()
         except Py4JJavaError as error:
             cause = error.java_exception.getCause() or error.java_exception
             raise SyncError(f"{self.uri}: {cause.toString()}") from error
+        self._patience = _LATER_SECONDS
+        return answer
+
+
+def _unchecked(place: KafkaPlace) -> dict[str, str]:
+    """Settings to trust whatever certificates the brokers show: Java's client has no switch for it."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    shown = []
+    for broker in place.brokers.split(","):
+        host, _, port = broker.rpartition(":")
+        try:
+            with (
+                socket.create_connection((host.strip("[]"), int(port)), _FIRST_SECONDS) as plain,
+                context.wrap_socket(plain, server_hostname=host.strip("[]")) as secured,
+            ):
+                certificate = secured.getpeercert(binary_form=True)
+        except OSError as error:
+            raise SyncError(f"{place.uri}: {broker} does not talk TLS: {error}") from error
+        if certificate is not None:
+            shown.append(ssl.DER_cert_to_PEM_cert(certificate))
+    return trusting("".join(shown))
+
+
+def _messages(rows: DataFrame) -> dict[Position, Message]:
+    return {
+        Position(row.topic, row.partition, row.offset): Message(_bytes(row.key), _bytes(row.value))
+        for row in rows.collect()
+    }
 
 
 def _bytes(value: bytearray | None) -> bytes | None:

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from tidewire.errors import MissingExtra, OptionError
 from tidewire.spark.jars import java, spark_jars
 
 try:
+    from pyspark import SparkConf, SparkContext
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 except ImportError as error:
@@ -39,6 +44,8 @@ _SETTINGS = {
     # Rows cross to Python in columns; a type that cannot is an error, not a slow way round.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+    # Rows can be of megabytes, and ten thousand of them are a batch; so many bytes are enough for one.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
     # A command shows its own progress, and opens no port it was not asked for.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -56,23 +63,77 @@ def session(name: str = "tidewire", *, master: str = "local[*]", conf: Mapping[s
     """A Spark session that can read and write Iceberg and Delta tables.
 
     Where one is running already, that one comes back, with what can still be set of ``conf`` set on it. It must have
-    been started with both extensions, because they cannot be added later.
+    been started with both extensions, because they cannot be added later. In a process that ``spark-submit`` started,
+    the master, the jars and all settings it was given are left as they are. On a cluster executors get this very code
+    of tidewire, whether they have it installed or not.
     """
     settings = dict(conf or {})
-    if SparkSession.getActiveSession() is None:
-        java()
-        jars = {"spark.jars": ",".join(map(str, spark_jars()))}
-        settings = _SETTINGS | jars | _here(master) | settings
-        logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-        settings[_JAVA_OPTIONS] = f"{logging} {settings.get(_JAVA_OPTIONS, '')}".rstrip()
-        for logger in _CHATTER:
-            PySparkLogger.getLogger(logger).disabled = True
-    spark = SparkSession.Builder().appName(name).master(master).config(map=dict(settings)).getOrCreate()
+    builder = SparkSession.Builder().appName(name)
+    begin = SparkSession.getActiveSession() is None
+    if begin and _submitted():
+        settings = _not_submitted(_SETTINGS) | settings
+    elif begin:
+        settings = _started(master, settings)
+    if not _submitted():
+        builder = builder.master(master)
+    spark = builder.config(map=dict(settings)).getOrCreate()
     present = spark.conf.get("spark.sql.extensions", "") or ""
     for extension in _EXTENSIONS:
         if extension not in present:
             raise OptionError("spark.sql.extensions", f"the running Spark session was started without {extension}")
+    if begin and not _submitted() and not master.startswith("local"):
+        ship(spark)
     return spark
+
+
+def _submitted() -> bool:
+    """Did ``spark-submit`` start this process?"""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _not_submitted(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that ``spark-submit`` was not given."""
+    SparkContext._ensure_initialized()  # else the settings would be those of no Spark
+    given = SparkConf()
+    return {name: value for name, value in settings.items() if not given.contains(name)}
+
+
+def _started(master: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a Spark that this process starts itself."""
+    java()
+    python = given.get("spark.pyspark.python")
+    if python is not None:  # Spark itself heeds this setting in spark-submit only
+        os.environ["PYSPARK_PYTHON"] = python
+    jars = {"spark.jars": ",".join(map(str, spark_jars()))}
+    settings = {**_SETTINGS, **jars, **_here(master), **given}
+    logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+    settings[_JAVA_OPTIONS] = f"{logging} {settings.get(_JAVA_OPTIONS, '')}".rstrip()
+    for logger in _CHATTER:
+        PySparkLogger.getLogger(logger).disabled = True
+    return settings
+
+
+def ship(spark: SparkSession) -> None:
+    """Send tidewire's own code to the executors."""
+    folder = Path(tempfile.mkdtemp(prefix="tidewire-", dir=spark.sparkContext._temp_dir))
+    spark.sparkContext.addPyFile(str(packed(folder / "tidewire.zip")))
+
+
+def packed(path: Path) -> Path:
+    """An archive of tidewire's own code, as Python imports it."""
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for name, content in _members(files("tidewire"), "tidewire"):
+            archive.writestr(name, content)
+    return path
+
+
+def _members(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    for member in folder.iterdir():
+        if member.is_dir():
+            if member.name != "__pycache__":
+                yield from _members(member, f"{name}/{member.name}")
+        else:
+            yield f"{name}/{member.name}", member.read_bytes()
 
 
 @contextmanager
@@ -90,7 +151,10 @@ def borrowed(
 
 
 def _here(master: str) -> dict[str, str]:
-    """What a driver on this machine needs: its own Python for the workers, and an address that needs no network."""
+    """What a driver on this machine needs: its own Python for the workers, and an address that needs no network.
+
+    Machines of a cluster are taken to have their Python in the same place, unless somebody says where.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not master.startswith("local"):
         return {}

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidewire.errors import OptionError
 from tidewire.model import Message, Position
+from tidewire.spark.kafka_place import SCHEMES, KafkaPlace
 from tidewire.spark.stage import SEGMENT
 from tidewire.sync.manifest import Partition
 from tidewire.topic import open_topics
@@ -27,12 +28,21 @@ class Source(Protocol):
         ...
 
     @property
+    def options(self) -> Mapping[str, str]:
+        """The codec options its URI carries, by TiCDC's names."""
+        ...
+
+    @property
     def contiguous(self) -> bool:
         """Do the offsets of a partition have no gaps?"""
         ...
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The messages from the beginning, as a stream."""
+        ...
+
+    def batch(self, messages: DataFrame) -> DataFrame:
+        """A micro-batch of the stream, as staging takes it best."""
         ...
 
     def ends(self) -> Mapping[Partition, int]:
@@ -61,6 +71,7 @@ class FileSource:
         self._topics = topics
         self._files_per_batch = files_per_batch
         self.uri = topics.folder.as_uri()
+        self.options: Mapping[str, str] = {}
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The messages from the beginning, as a stream."""
@@ -78,6 +89,10 @@ class FileSource:
             .load(str(self._topics.folder))
             .selectExpr(f"path AS {SEGMENT}")
         )
+
+    def batch(self, messages: DataFrame) -> DataFrame:
+        """A micro-batch of the stream: the names of files."""
+        return messages
 
     def ends(self) -> Mapping[Partition, int]:
         """All partitions there are, each with the offset after its last message."""
@@ -101,8 +116,8 @@ class FileSource:
 
 def open_source(spark: SparkSession, uri: str) -> Source:
     """The source behind a URI."""
-    if uri.startswith("kafka://"):
-        from tidewire.spark.kafka import KafkaPlace, KafkaSource
+    if uri.startswith(SCHEMES):
+        from tidewire.spark.kafka import KafkaSource
 
         return KafkaSource(spark, KafkaPlace.parse(uri))
     return FileSource(open_topics(uri))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -49,12 +49,7 @@ class Reader:
 
     def decimals(self) -> dict[TableName, TableSchema]:
         """The DECIMAL columns of the tables, by folded name."""
-        found = {}
-        for table in self.declared:
-            columns = tuple(column for column in table.columns if column.type is MySQLType.DECIMAL and column.length)
-            if columns:
-                found[table.name.folded] = replace(table, columns=columns)
-        return found
+        return {table.name.folded: table for table in with_decimals(self.declared)}
 
     def parsed(self) -> Options:
         """The options, checked."""
@@ -73,6 +68,16 @@ class Reader:
         if protocol(self.protocol).carries(self.parsed()).needs_schema:
             return _SeededDecoder(self)
         return _kept_decoder(self.protocol, tuple(sorted(self.options.items())), self.zero_dates)
+
+
+def with_decimals(tables: Iterable[TableSchema]) -> tuple[TableSchema, ...]:
+    """The tables that have DECIMAL columns, with only those: all that travels to executors."""
+    found = []
+    for table in tables:
+        columns = tuple(column for column in table.columns if column.type is MySQLType.DECIMAL and column.length)
+        if columns:
+            found.append(replace(table, columns=columns))
+    return tuple(found)
 
 
 class _SeededDecoder(BatchDecoder):

@@ -19,6 +19,7 @@ from tidewire.arrow import OpCode, Plan, Reject
 from tidewire.arrow.declare import declared
 from tidewire.errors import SchemaUnknown
 from tidewire.model import Bootstrap, Ddl, Event, Message, MySQLType, Position, TableSchema, Watermark
+from tidewire.spark.kafka_fetch import PREFIX, Range, fetched
 from tidewire.spark.stage.files import NOWHERE, MessageFile, RowFiles, widened
 from tidewire.spark.stage.glance import Told, glance
 from tidewire.spark.stage.masking import masked
@@ -87,10 +88,14 @@ def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if batch.schema.names != [SEGMENT]:
             yield batch
             continue
-        for uri in batch.column(SEGMENT).to_pylist():
-            filesystem, path = open_filesystem(uri)
-            with pq.ParquetFile(filesystem.open_input_file(path)) as file:
-                yield from file.iter_batches(_READ_AT_ONCE, columns=list(COLUMNS))
+        for name in batch.column(SEGMENT).to_pylist():
+            yield from fetched(Range.parse(name)) if name.startswith(PREFIX) else _of_file(name)
+
+
+def _of_file(uri: str) -> Iterator[pa.RecordBatch]:
+    filesystem, path = open_filesystem(uri)
+    with pq.ParquetFile(filesystem.open_input_file(path)) as file:
+        yield from file.iter_batches(_READ_AT_ONCE, columns=list(COLUMNS))
 
 
 def _attempt() -> str:

@@ -1,0 +1,123 @@
+"""How much CPU does a sync from Kafka take, against the way one would write it by hand?
+
+A topic of two partitions with Canal-JSON changes (60 inserts to 30 updates to 10 deletes) in a real broker goes into an
+Iceberg table in batches. ``pipelines.py`` says what the ways are and how they are measured; the broker's CPU is not
+counted, that of both ways' Kafka clients is.
+
+    python benchmarks/bench_kafka.py --rows 200000 --batch 50000 --columns 6      a quick run
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from pipelines import END, HEADS, OPTIONS, WAYS, child, compared, line, timed, ways
+from tidewire.codec import Options
+from tidewire.workload.bulk import Bulk
+from tidewire.workload.delivery import Delivery
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidewire.spark.source import Source
+
+ROWS, BATCH, COLUMNS, PARTITIONS = 1_000_000, 250_000, (6, 20), 2
+PIECES_PER_BATCH = 8
+"""Watermarks come so often."""
+
+PATIENCE = 120
+TESTS = Path(__file__).parents[1] / "tests"
+
+
+def produced(brokers: str, topic: str, folder: Path, rows: int, batch: int, columns: int) -> None:
+    """Write a topic, and beside it the table it leads to."""
+    admin = AdminClient({"bootstrap.servers": brokers})
+    for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
+        future.result()
+    producer = Producer({"bootstrap.servers": brokers, "linger.ms": 20, "queue.buffering.max.messages": 2_000_000})
+    bulk = Bulk(1, rows, columns)
+    delivery = Delivery("canal-json", Options.parse(OPTIONS), topic, PARTITIONS)
+    for part in bulk.parts(delivery, size=batch // PIECES_PER_BATCH):
+        for row in part.messages.to_pylist():
+            producer.produce(topic, key=row["key"], value=row["value"], partition=part.partition)
+        producer.poll(0)
+    if producer.flush(PATIENCE):
+        raise RuntimeError("the broker did not take all messages")
+    folder.mkdir(parents=True)
+    pq.write_table(bulk.end(), folder / END)
+
+
+def run_child(way: str, folder: Path, lake: Path, brokers: str, topic: str, batch: int) -> None:
+    """One way over the topic."""
+
+    def source_of(spark: SparkSession) -> Source:
+        from tidewire.spark.source import open_source
+
+        return open_source(spark, f"kafka://{brokers}/{topic}?max-offsets-per-batch={batch}")
+
+    def stream_of(spark: SparkSession) -> DataFrame:
+        return (
+            spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", brokers)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", batch)
+            .load()
+        )
+
+    child(ways(source_of, stream_of, folder)[way], folder, lake)
+
+
+def measured(rows: int, batch: int, columns: int, folder: Path, brokers: str) -> list[dict[str, Any]]:
+    """All ways over the same topic."""
+    topic = f"feed{columns}"
+    produced(brokers, topic, folder, rows, batch, columns)
+    found = {
+        way: timed(__file__, way, str(folder), str(folder / f"lake{number}"), brokers, topic, str(batch))
+        for number, way in enumerate(WAYS)
+    }
+    return compared(found, rows, batch, columns)
+
+
+def results(rows: int, batch: int, columns: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Each way and width, as they are done."""
+    sys.path.insert(0, str(TESTS))
+    from integration.kafka import kafka
+
+    with tempfile.TemporaryDirectory(prefix="tidewire-bench-") as name, kafka() as cluster:
+        for width in columns:
+            yield from measured(rows, batch, width, Path(name, str(width)), cluster.bootstrap)
+
+
+def measure(rows: int = ROWS, batch: int = BATCH, columns: Iterable[int] = COLUMNS) -> list[dict[str, Any]]:
+    """Each way and width: rows per CPU-second, how many times that tidewire does, and the least it must."""
+    return list(results(rows, batch, columns))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--columns", type=int, nargs="+", default=list(COLUMNS))
+    parser.add_argument("--child", nargs=6, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        way, folder, lake, brokers, topic, batch = arguments.child
+        run_child(way, Path(folder), Path(lake), brokers, topic, int(batch))
+        return
+    print(HEADS)
+    for found in results(arguments.rows, arguments.batch, arguments.columns):
+        print(line(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()
