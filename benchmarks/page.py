@@ -99,10 +99,29 @@ BENCHES = (
         "document says.\nIt was written before size tables became signed, which costs Craft 1 and 4 bytes.",
         partial(tables.listed, tables.SIZES),
     ),
+    Bench(
+        "bench_growth",
+        "Growth",
+        "Small batches of Canal-JSON go through a whole sync into Iceberg while one thing grows. The time of a batch "
+        "is the median of some after two of warm-up, in one process for each curve: CPU time of JVM and Python "
+        "together, because it says more on a machine that others use.\n"
+        "The dotted line is what growth in proportion would be.\n"
+        "*tables*: a hundred rows of one table change, the others stand still; making them is told besides.\n"
+        "*partitions*: a thousand rows a batch, spread by their key.\n"
+        "*rows*: a thousand rows change, spread over the whole table.\n"
+        "*files*: sixty rows a batch, twenty of them new, with maintenance every 20 batches and without.\n"
+        "*transaction*: one transaction in one batch, cold start included.\n"
+        "The sizes in the table are those that were run; what is not in it was not.",
+        partial(tables.listed, tables.GROWTH),
+        plots.growth,
+    ),
 )
 
 
 def main() -> None:
+    if len(sys.argv) > 1:
+        renew(sys.argv[1:])
+        return
     facts = list(machine())
     found = {}
     for bench in BENCHES:
@@ -115,6 +134,21 @@ def main() -> None:
             plots.save(bench.plot(found[bench.module]), picture(bench))
     PAGE.write_text("\n".join(page(facts, found)), "utf-8")
     print(f"\n{verdict(found)}\nwritten: {PAGE.relative_to(HERE.parent)}")
+
+
+def renew(modules: list[str]) -> None:
+    """Measure some benchmarks again and put their sections in the page; the others stay as they were."""
+    text = PAGE.read_text("utf-8")
+    PICTURES.mkdir(exist_ok=True)
+    for bench in (bench for bench in BENCHES if bench.module in modules):
+        rows = measured(bench.module)
+        if bench.plot is not None:
+            plots.save(bench.plot(rows), picture(bench))
+        before, _, rest = text.partition(f"## {bench.title}\n")
+        _, heading, after = rest.partition("\n## ")
+        text = "\n".join([before.rstrip("\n") + "\n", *section(bench, rows)]) + f"{heading}{after}"
+        print(bench.table(rows), flush=True)
+    PAGE.write_text(text, "utf-8")
 
 
 def measured(module: str) -> Rows:
@@ -162,11 +196,16 @@ def page(facts: list[tuple[str, str]], found: Mapping[str, Rows]) -> Iterator[st
     yield f"{verdict(found)}\n"
     yield f"{tables.markdown(['', ''], facts)}\n"
     for bench in BENCHES:
-        yield f"## {bench.title}\n"
-        yield f"{bench.how}\n"
-        if bench.plot is not None:
-            yield f"![{bench.title}]({PICTURES.name}/{picture(bench).name})\n"
-        yield f"{bench.table(found[bench.module])}\n"
+        yield from section(bench, found[bench.module])
+
+
+def section(bench: Bench, rows: Rows) -> Iterator[str]:
+    """A benchmark's part of the page."""
+    yield f"## {bench.title}\n"
+    yield f"{bench.how}\n"
+    if bench.plot is not None:
+        yield f"![{bench.title}]({PICTURES.name}/{picture(bench).name})\n"
+    yield f"{bench.table(rows)}\n"
 
 
 def verdict(found: Mapping[str, Rows]) -> str:

@@ -108,6 +108,50 @@ def memory(rows: Rows) -> Figure:
     return figure
 
 
+GROWTH = {
+    "tables": "tables there are, one changes",
+    "partitions": "partitions the rows are spread over",
+    "rows": "rows the table has, 1 000 change",
+    "transaction": "rows of one transaction",
+}
+
+
+def growth(rows: Rows) -> Figure:
+    """CPU time per batch against what grows, with a line for growth in proportion, and the batches one by one."""
+    questions = [question for question in GROWTH if any(row["question"] == question for row in rows)]
+    by_batch = [row for row in rows if row["question"] == "files"]
+    count = len(questions) + (2 if by_batch else 0)
+    figure = Figure(figsize=(10, 2.8 * -(-count // 3)), layout="constrained")
+    panels = figure.subplots(-(-count // 3), 3, squeeze=False).ravel()
+    for axes in panels[count:]:
+        axes.set_visible(False)
+    for axes, question in zip(panels, questions, strict=False):
+        found = [row for row in rows if row["question"] == question]
+        sizes, seconds = [row["size"] for row in found], [row["cpu"] for row in found]
+        axes.loglog(sizes, seconds, "o-", color=BLUE, label="measured")
+        axes.loglog(sizes, [seconds[0] * size / sizes[0] for size in sizes], ":", color=PLAIN, label="in proportion")
+        axes.set_ylim(min(seconds) / 3, max(seconds) * 10)
+        sketched(axes, GROWTH[question], "CPU-seconds a batch")
+        axes.legend(fontsize=8)
+    for row in by_batch:
+        colour = {"with": GREEN, "without": ORANGE}[row["way"]]
+        times, files = panels[count - 2], panels[count - 1]
+        times.plot(row["times"][2:], color=colour, linewidth=0.9, label=f"{row['way']} maintenance")
+        files.bar(row["way"], row["on_disk"], 0.6, color=colour)
+        times.legend(fontsize=8)
+        sketched(times, "batch", "CPU-seconds a batch")
+        sketched(files, "maintenance", "files in the table's folder")
+    return figure
+
+
+def sketched(axes: Axes, across: str, up: str) -> None:
+    """Axes with their names and a faint grid."""
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.grid(axis="y", color=INK, alpha=0.25, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
 def paired(rows: Rows, *, height: float) -> tuple[Figure, dict[str, tuple[Axes, Rows]]]:
     """A panel for each width, with its rows."""
     figure = Figure(figsize=(10, height), layout="constrained")

@@ -112,6 +112,24 @@ SIZES = (
     number("ratio", "ratio", ".2f"),
 )
 
+_MORE = {
+    "created": "all tables made in {:.1f} s",
+    "state": "state {:,} bytes a batch",
+    "way": "{} maintenance",
+    "live": "{:,} files in use",
+    "on_disk": "{:,} files on disk",
+    "last": "{:.2f} CPU-s at the end",
+    "upkeep": "{:.1f} s of maintenance in all",
+    "memory": "driver {:,} MB at most",
+}
+GROWTH = (
+    named("what grows", "question"),
+    number("to", "size"),
+    number("seconds a batch", "seconds", ",.2f"),
+    number("CPU-seconds", "cpu", ",.2f"),
+    Column("besides", lambda row: ", ".join(text.format(row[key]) for key, text in _MORE.items() if key in row)),
+)
+
 
 def listed(columns: Sequence[Column], rows: Rows) -> str:
     """A line for each row."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import click
 
 from tidewire import __version__
+from tidewire.cli.client import cli
 from tidewire.cli.decode import decode
 from tidewire.cli.demo import demo
 from tidewire.cli.encode import encode
 from tidewire.cli.generate import generate
 from tidewire.cli.inspect import inspect
 from tidewire.cli.jars import jars
+from tidewire.cli.maintain import maintain
+from tidewire.cli.server import server
 from tidewire.cli.show import show
 from tidewire.cli.sync import sync
 from tidewire.cli.topic import topic
@@ -38,5 +41,5 @@ def app() -> None:
     """
 
 
-for _verb in (decode, encode, inspect, transcode, topic, generate, sync, show, jars, demo):
+for _verb in (decode, encode, inspect, transcode, topic, generate, sync, show, maintain, jars, demo, server, cli):
     app.add_command(_verb)

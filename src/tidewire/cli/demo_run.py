@@ -19,10 +19,10 @@ from tidewire.registry import open_registry
 from tidewire.spark.guess import gated
 from tidewire.spark.snapshot import Snapshot, snapshot
 from tidewire.spark.source import FileSource
+from tidewire.spark.states import newest_state
 from tidewire.spark.sync import Job, Point, Report, Sync
 from tidewire.spark.targets import open_target
 from tidewire.spark.work import Work
-from tidewire.sync.state import State
 from tidewire.topic.files import FileTopics
 from tidewire.workload import Delivery, Production, Workload, events, produce, rule_for_all, states
 from tidewire.workload.workload import START
@@ -94,7 +94,8 @@ class _Recorder:
 
     def finished(self, report: Report) -> None:
         """Look at the state the batch left."""
-        state = State.from_plain(self._work.read(f"state/{self._work.names('state')[-1]}"))
+        state = newest_state(self._work)
+        assert state is not None  # a batch is done
         marks = {
             f"{at.topic} {at.number}": _since_start(progress.watermark)
             for at, progress in sorted(state.frontier.partitions.items())

@@ -49,6 +49,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
         "mode": config.mode,
         "on_bad": config.on_bad_message,
         "parallel": config.parallel,
+        "maintain_every": config.maintain_every,
         "master": config.master,
         "most_offsets": config.max_offsets_per_batch,
     }
@@ -78,6 +79,13 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
 )
 @click.option("--option", "-o", "settings", multiple=True, metavar="NAME=VALUE", help="A codec option, TiCDC's name.")
 @click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Tables merged at a time.")
+@click.option(
+    "--maintain-every",
+    default="100b",
+    show_default=True,
+    metavar="TIME|BATCHES",
+    help="How often tables are compacted and old versions expired: 1h, 100b, or never.",
+)
 @click.option("--spark", "spark_settings", multiple=True, metavar="NAME=VALUE", help="A setting for Spark.")
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
 @click.option(
@@ -104,6 +112,7 @@ def sync(
     on_bad: str,
     settings: tuple[str, ...],
     parallel: int,
+    maintain_every: str,
     spark_settings: tuple[str, ...],
     master: str,
     most_offsets: int | None,
@@ -127,6 +136,7 @@ def sync(
         from tidewire.cli.progress import progress
         from tidewire.spark.apply import Mode
         from tidewire.spark.guess import completed, gated
+        from tidewire.spark.maintain import Every
         from tidewire.spark.session import borrowed
         from tidewire.spark.source import open_source
         from tidewire.spark.sync import Job, Sync
@@ -143,6 +153,7 @@ def sync(
         _check_options(told)
         rules = _rules(tables, config)
         _check_catalog(target_format, config.catalog)
+        every = Every.parse(maintain_every)
         conf = dict(config.spark) | parse_pairs(spark_settings, "--spark")
         with borrowed("tidewire sync", master=master, conf=conf) as spark:
             topics = open_source(spark, place)
@@ -156,6 +167,7 @@ def sync(
                 on_bad=OnBad(on_bad),
                 until=until,
                 parallel=parallel,
+                maintain=every,
                 rules=rules,
                 keep_rejected=config.keep_rejected_bytes is not False,
             )

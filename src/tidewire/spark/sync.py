@@ -29,11 +29,13 @@ from tidewire.errors import SyncError
 from tidewire.model import Message, Position, TableName
 from tidewire.spark.apply import Mode, misfits, modes_of, run_steps
 from tidewire.spark.apply import Settings as HowTo
+from tidewire.spark.maintain import DEFAULT, Every, Schedule, moved_on, turn
 from tidewire.spark.ownership import Owner, claim, locked
 from tidewire.spark.published import Published, PublishedTable, newest, publish
 from tidewire.spark.reports import Observer, Point, Report, Silent, describe, report_of
 from tidewire.spark.source import Source
-from tidewire.spark.stage import Before, Reader, stage, sweep, write_rejects
+from tidewire.spark.stage import Before, Reader, stage, sweep, with_decimals, write_rejects
+from tidewire.spark.states import States
 from tidewire.spark.targets import Target
 from tidewire.spark.work import Work
 from tidewire.sync.manifest import Manifest, Rejected
@@ -62,6 +64,7 @@ class Job:
     parallel: int = 4
     rules: Rules = field(default_factory=Rules)
     keep_rejected: bool = True
+    maintain: Every = DEFAULT
 
     @property
     def time_zone(self) -> str:
@@ -91,6 +94,8 @@ class Sync:
         self._work = work
         self._job = job
         self._observer = observer
+        self._states = States(work)
+        self._schedule = Schedule(job.maintain, target, work)
         self._stopping = threading.Event()
         self._error: BaseException | None = None
 
@@ -100,6 +105,7 @@ class Sync:
             self._owner = claim(self._work, self._wanted())
             self._state = self._load()
             self._published = newest(self._work)
+            self._moved = self._moved_on()
             self._finish_begun()
             self._keep_promises()
             self._catch_up()
@@ -118,10 +124,9 @@ class Sync:
         return Owner(self._source.uri, job.protocol, job.format, str(job.mode), job.gated, job.time_zone)
 
     def _load(self) -> State:
-        names = self._work.names("state")
-        if not names:
+        state = self._states.newest()
+        if state is None:
             return State(self._owner.id)
-        state = State.from_plain(self._work.read(f"state/{names[-1]}"))
         if state.batch >= 0 and not self._work.exists("checkpoint"):
             raise SyncError(
                 f"Spark's checkpoint is missing from {self._work.uri}: it says where to read on. "
@@ -203,7 +208,7 @@ class Sync:
         try:
             began = time.perf_counter()
             manifest = stage(
-                messages,
+                self._source.batch(messages),
                 batch,
                 self._reader(),
                 self._state.floors(),
@@ -228,7 +233,7 @@ class Sync:
             gated=job.gated,
             before=job.before,
             schemas=self._state.schemas if job.gated else (),
-            declared=tuple(self._state.tables.values()),
+            declared=with_decimals(self._state.tables.values()),
             rules=job.rules,
             keep_rejected=job.keep_rejected,
         )
@@ -282,6 +287,12 @@ class Sync:
         if self._published is not None and self._published.sequence >= planned.state.sequence:
             self._finish(planned, manifest, seconds)
             return
+        with turn(self._work):
+            self._apply(planned, manifest, rules, seconds)
+        self._finish(planned, manifest, seconds)
+
+    def _apply(self, planned: Planned, manifest: Manifest, rules: Rules, seconds: dict[str, float]) -> None:
+        """Do the steps and publish what they led to, while no maintenance rewrites a table."""
         began = time.perf_counter()
         known = {} if self._published is None else self._published.tables
         before = {name.folded: table.mode for name, table in known.items()}
@@ -301,41 +312,51 @@ class Sync:
         self._observer.reached(Point.APPLIED)
         self._publish(planned, after, rules)
         self._observer.reached(Point.PUBLISHED)
-        self._finish(planned, manifest, seconds)
 
     def _finish(self, planned: Planned, manifest: Manifest, seconds: dict[str, float]) -> None:
         self._save(planned, manifest)
         self._source.committed({at: progress.next for at, progress in self._state.frontier.partitions.items()})
         self._observer.reached(Point.SAVED)
-        self._observer.finished(report_of(planned, manifest, seconds))
+        began = time.perf_counter()
+        notes = () if self._stopping.is_set() else self._schedule.after(self._state.sequence)
+        if notes:
+            self._moved = self._moved_on()
+            seconds["maintain"] = time.perf_counter() - began
+        self._observer.finished(report_of(replace(planned, notes=(*planned.notes, *notes)), manifest, seconds))
 
     def _publish(self, planned: Planned, modes: Mapping[TableName, Mode], rules: Rules) -> None:
         publication = planned.publication
         if publication is None:
             return
         known = {} if self._published is None else self._published.tables
-        touched = {rules.route(name) for step in planned.steps for name in step.tables}
+        touched = {rules.route(name) for step in planned.steps for name in step.tables} | self._moved
         tables = {}
         for schema in publication.tables:
             name = rules.route(schema.name)
             kept = known.get(name)
             version = self._target.version(name) if kept is None or name in touched else kept.version
             held = publication.held.get(schema.name)
-            tables[name] = PublishedTable(replace(schema, name=name), version, modes[name.folded], held)
+            shown = schema if schema.name == name else replace(schema, name=name)
+            tables[name] = PublishedTable(shown, version, modes[name.folded], held)
         published = Published(planned.state.sequence, publication.ts, tables)
         self._published = publish(self._work, published, self._published)
+        self._moved = frozenset()
+
+    def _moved_on(self) -> frozenset[TableName]:
+        """The tables that maintenance gave another version of the same rows."""
+        known = {} if self._published is None else self._published.tables
+        return moved_on(self._work, {name: table.version for name, table in known.items()})
 
     def _save(self, planned: Planned, manifest: Manifest) -> None:
         self._state = planned.state
-        self._work.write(f"state/{self._state.sequence:012}.json", self._state.to_plain())
+        self._states.save(self._state)
         self._clean(planned, manifest)
 
     def _clean(self, planned: Planned, manifest: Manifest) -> None:
         """Remove what no later run asks for; if this is cut short, the next one does it."""
         work, sequence = self._work, self._state.sequence
-        old = [f"state/{name}" for name in work.names("state")[:-2]]
         done = [f"plans/{name}" for name in work.names("plans") if int(name.partition(".")[0]) <= sequence]
-        work.delete([work.path(name) for name in (*old, *done)] + [file.path for file in planned.done])
+        work.delete([work.path(name) for name in done] + [file.path for file in planned.done])
         work.delete(work.files(f"steps/{sequence}"))
         keep = {each.file.path for each in self._state.pending} | {each.path for each in self._state.parked}
         sweep(work, keep, manifest.batch)

@@ -88,8 +88,8 @@ class Catalogue:
 
     def _taken(self, renames: Sequence[RenameTable]) -> list[RenameTable]:
         """The renames to a name that another table has and keeps."""
-        stay = self.tables.keys() - {rename.old.folded for rename in renames}
-        return [rename for rename in renames if rename.new.folded in stay]
+        leaving = {rename.old.folded for rename in renames}
+        return [rename for rename in renames if rename.new.folded in self.tables and rename.new.folded not in leaving]
 
     def execute(self, statements: Sequence[Statement]) -> list[Step]:
         """The steps of statements that happen at one moment; renames among them happen at once."""

@@ -45,6 +45,7 @@ class SyncConfig:
     once: bool | None = None
     until: int | None = None
     parallel: int | None = None
+    maintain_every: str | None = None
     max_offsets_per_batch: int | None = None
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -87,6 +88,7 @@ def _config(top: Section, protocols: Collection[str], secrets: Secrets) -> SyncC
         once=top.flag("once"),
         until=top.number("until"),
         parallel=top.number("parallel", 1),
+        maintain_every=top.text("maintain-every"),
         max_offsets_per_batch=top.number("max-offsets-per-batch", 1),
         master=top.text("master"),
         spark=_spark(top),

@@ -33,6 +33,7 @@ class Replica:
         self._rules = rules
         self._told = True
         self._by_rows = False
+        self._places: dict[TableName, TableName] | None = None
 
     def follow(self, steps: Iterable[Step], *, told: bool = True, by_rows: bool = False) -> list[Step]:
         """What the target does for steps of the upstream. ``told``: a statement tells them, so that policies count.
@@ -53,15 +54,35 @@ class Replica:
     def _claim(self, name: TableName, upstream: TableName, ts: int) -> list[Step]:
         """Make sure that a name in the target is free; a table that is merely kept goes aside."""
         wanted = self._rules.route(name)
-        for other, copy in self.copies.items():
-            if copy is not None and self._rules.route(copy.table.name).folded == wanted.folded:
-                raise SyncStopped(
-                    f"{upstream} and {other} would both be {wanted} in the target; "
-                    "give one of them another name with `to` in its [[tables]] rule"
-                )
+        other = self._taken().get(wanted.folded)
+        if other is not None:
+            raise SyncStopped(
+                f"{upstream} and {other} would both be {wanted} in the target; "
+                "give one of them another name with `to` in its [[tables]] rule"
+            )
         aside = [table for table in self.kept if self._rules.route(table.name).folded == wanted.folded]
         self.kept = [table for table in self.kept if table not in aside]
         return [Drop(table.name, ts, keep=True) for table in aside]
+
+    def _taken(self) -> dict[TableName, TableName]:
+        """The names in the target that are taken, and by whom; found out once, and then kept up."""
+        if self._places is None:
+            self._places = {self._place(copy): name for name, copy in self.copies.items() if copy is not None}
+        return self._places
+
+    def _place(self, copy: Copy) -> TableName:
+        return self._rules.route(copy.table.name).folded
+
+    def _set(self, name: TableName, copy: Copy | None) -> None:
+        self.copies[name] = copy
+        if copy is not None and self._places is not None:
+            self._places[self._place(copy)] = name
+
+    def _pop(self, name: TableName) -> Copy | None:
+        copy = self.copies.pop(name, None)
+        if copy is not None and self._places is not None:
+            self._places.pop(self._place(copy), None)
+        return copy
 
     # Step by step
 
@@ -70,16 +91,16 @@ class Replica:
         if not self._rules.wants(name):
             return []
         if self._policy(name, ChangeKind.CREATE_TABLE) is DdlPolicy.IGNORE:
-            self.copies[name.folded] = None
+            self._set(name.folded, None)
             self.notes.append(f"{name} is new at {step.ts}, and left out: create-table is ignored")
             return []
         aside = self._claim(name, name, step.ts)
         table = self._rules.masked(step.table)
-        self.copies[name.folded] = Copy.of(table)
+        self._set(name.folded, Copy.of(table))
         return [*aside, Create(table, step.ts)]
 
     def _drop(self, step: Drop) -> list[Step]:
-        return self._remove(self.copies.pop(step.name.folded, None), step.name, step.ts)
+        return self._remove(self._pop(step.name.folded), step.name, step.ts)
 
     def _remove(self, copy: Copy | None, name: TableName, ts: int) -> list[Step]:
         """A table that is gone upstream, or out of sight."""
@@ -113,7 +134,7 @@ class Replica:
         wants, gone, moved = self._rules.wants, list[Step](), list[tuple[TableName, TableName, Copy | None]]()
         for old, new in step.moves:
             followed = old.folded in self.copies
-            copy = self.copies.pop(old.folded, None)
+            copy = self._pop(old.folded)
             if not wants(new):
                 gone += self._remove(copy, old, step.ts)
             elif followed:
@@ -124,7 +145,7 @@ class Replica:
                 gone += self._claim(new, new, step.ts)
                 moves.append((copy.table.name, new))
                 copy = replace(copy, table=replace(copy.table, name=new))
-            self.copies[new.folded] = copy
+            self._set(new.folded, copy)
         return [*gone, Rename(tuple(moves), step.ts)] if moves else gone
 
     def _merge(self, step: Merge) -> list[Step]:

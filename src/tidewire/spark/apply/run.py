@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from heapq import heappop, heappush
 
 from tidewire.model import TableName
 from tidewire.spark.apply.execute import Journal, Outcome, Settings, execute
@@ -42,19 +43,23 @@ def run_steps(
         return outcome
 
     done, before = finished(steps, journal), predecessors(steps)
-    waiting = set(range(len(steps)))
+    later, left = _followers(before), [len(earlier) for earlier in before]
+    ready = [number for number, count in enumerate(left) if not count]
     outcomes: dict[int, Outcome] = {}
     running: dict[Future[Outcome], int] = {}
     pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="tidewire-step")
     try:
-        while waiting or running:
-            for number in sorted(waiting):
-                if before[number] <= outcomes.keys():
-                    waiting.remove(number)
-                    running[pool.submit(do, number)] = number
+        while ready or running:
+            while ready and len(running) < workers:
+                number = heappop(ready)
+                running[pool.submit(do, number)] = number
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 number = running.pop(future)
                 outcomes[number] = future.result()
+                for follower in later[number]:
+                    left[follower] -= 1
+                    if not left[follower]:
+                        heappush(ready, follower)
                 on_step(number, steps[number], outcomes[number])
     finally:
         pool.shutdown(cancel_futures=True)
@@ -69,6 +74,14 @@ def predecessors(steps: Sequence[Step]) -> list[set[int]]:
         names = {name.folded for name in step.tables}
         found.append({last[name] for name in names if name in last})
         last |= dict.fromkeys(names, number)
+    return found
+
+
+def _followers(before: Sequence[set[int]]) -> list[list[int]]:
+    found: list[list[int]] = [[] for _ in before]
+    for number, earlier in enumerate(before):
+        for each in earlier:
+            found[each].append(number)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
-from tidewire.spark.targets.base import Field, Mark, Target, TargetError
+from tidewire.spark.targets.base import Field, Mark, Size, Target, TargetError
 from tidewire.spark.targets.delta import DeltaTarget
 from tidewire.spark.targets.iceberg import IcebergTarget
 
@@ -19,4 +19,4 @@ def open_target(spark: SparkSession, uri: str, format_: str) -> Target:
     return TARGETS[format_](spark, uri)
 
 
-__all__ = ["TARGETS", "DeltaTarget", "Field", "IcebergTarget", "Mark", "Target", "TargetError", "open_target"]
+__all__ = ["TARGETS", "DeltaTarget", "Field", "IcebergTarget", "Mark", "Size", "Target", "TargetError", "open_target"]

@@ -9,7 +9,7 @@ others, in a session without a mark, must be safe to repeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -45,6 +45,16 @@ class Field:
 
     name: str
     type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What a table takes now: files of rows, their bytes, deletions kept beside them, and versions in its history."""
+
+    files: int = 0
+    deletes: int = 0
+    bytes: int = 0
+    versions: int = 0
 
 
 class Target(Protocol):
@@ -139,6 +149,30 @@ class Target(Protocol):
         """All tables there are."""
         ...
 
-    def purge(self, before: datetime) -> int:
-        """Delete the files of tables that were dropped before a moment; says how many tables that were."""
+    def purge(self, before: datetime, keep: Collection[str] = ...) -> int:
+        """Delete the files of tables that were dropped before a moment; says how many tables that were.
+
+        Tables that one of the versions to ``keep`` is of stay.
+        """
+        ...
+
+    # Maintenance. All of it leaves rows and marks as they are, may be cut short anywhere, and may be done again.
+
+    def size(self, name: TableName) -> Size:
+        """What a table takes."""
+        ...
+
+    def compact(self, name: TableName) -> None:
+        """Make few large files of many small ones, without rows that are deleted; a table in order is left alone."""
+        ...
+
+    def expire(self, name: TableName, before: datetime, keep: Collection[str] = ...) -> None:
+        """Remove versions from before a moment, with the files that only they have.
+
+        The current version stays, and so do those to ``keep``, which may be of any tables.
+        """
+        ...
+
+    def sweep(self, name: TableName, before: datetime) -> int:
+        """Delete files from before a moment that no version has, which writers that failed left; how many."""
         ...

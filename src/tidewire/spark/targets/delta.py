@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +19,9 @@ from pyspark.sql.types import StructType
 from tidewire.ddl.edits import Place
 from tidewire.model import TableName
 from tidewire.spark.session import cloned
-from tidewire.spark.targets.base import Field, Mark, TargetError
+from tidewire.spark.targets.base import Field, Mark, Size, TargetError
 from tidewire.spark.targets.delta_catalogue import DeltaCatalogue, Entry
+from tidewire.spark.targets.delta_log import commits, hours_kept
 from tidewire.spark.targets.sql_text import quoted, text_literal
 from tidewire.spark.targets.thread_sessions import ThreadSessions
 from tidewire.spark.work import Work
@@ -31,6 +32,7 @@ _STEPS = 100_000
 
 _TXN = "spark.databricks.delta.write.txn"
 _SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
+_ONLY_RECENT = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 
 _PROPERTIES: Mapping[str, str] = {
     # Columns are known by an id, so that renaming or dropping one does not touch files, and names may be odd.
@@ -38,6 +40,19 @@ _PROPERTIES: Mapping[str, str] = {
     "delta.enableDeletionVectors": "true",
     "delta.enableTypeWidening": "true",
     "delta.feature.timestampNtz": "supported",
+}
+
+_FEW_FILES = 5
+"""Fewer small files than this are not worth a new one."""
+
+_VACUUM: Mapping[str, str | None] = {
+    f"{_TXN}AppId": None,
+    f"{_TXN}Version": None,
+    # What may go is decided here, by the versions that are to be kept.
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
+    # A table's folder has few folders in it; Spark's default lists them in ten thousand tasks.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
 Java: TypeAlias = Any
@@ -53,6 +68,7 @@ class DeltaTarget:
         self._catalogue = DeltaCatalogue(self._place)
         if spark.conf.get(_SNAPSHOT_PARTITIONS, None) is None:
             spark.conf.set(_SNAPSHOT_PARTITIONS, "2")  # the default, 50, is for logs of millions of files
+        spark.conf.set(_ONLY_RECENT, "false")  # a version is readable as long as it is kept, and not for a week
         self._spark = spark
         self._sessions = ThreadSessions(spark)
         # Columns are looked up here first; then Spark may not take a column's new spelling for another column.
@@ -118,10 +134,10 @@ class DeltaTarget:
         """Take a table's name away; its versions can still be read until it is purged."""
         self._catalogue.update(lambda names: names.without_table(name, _now()))
 
-    def purge(self, before: datetime) -> int:
+    def purge(self, before: datetime, keep: Collection[str] = ()) -> int:
         """Delete the folders that have had no name since before a moment."""
-        dropped = self._catalogue.names().dropped
-        old = [id_ for id_, since in dropped.items() if since < before.timestamp()]
+        dropped, needed = self._catalogue.names().dropped, {_parsed(version)[0] for version in keep}
+        old = [id_ for id_, since in dropped.items() if since < before.timestamp() and id_ not in needed]
         for id_ in old:
             with suppress(FileNotFoundError):  # a table that was never made, or a purge that was interrupted
                 self._place.filesystem.delete_dir(self._place.arrow_path(self._path(id_)))
@@ -186,6 +202,41 @@ class DeltaTarget:
     def names(self) -> tuple[TableName, ...]:
         """All tables there are."""
         return tuple(self._catalogue.names().tables)
+
+    def size(self, name: TableName) -> Size:
+        """What a table takes; its versions are the commits in its log."""
+        id_ = self._entry(name).id
+        snapshot = self._snapshot(id_)
+        vectors = snapshot.numDeletionVectorsOpt()
+        return Size(
+            int(snapshot.numOfFiles()),
+            int(vectors.get()) if vectors.isDefined() else 0,
+            int(snapshot.sizeInBytes()),
+            len(commits(self._place, self._path(id_))),
+        )
+
+    def compact(self, name: TableName) -> None:
+        """Make few large files of many small ones, and of those with many deleted rows."""
+        size = self.size(name)
+        if size.files >= _FEW_FILES or size.deletes:
+            self.session().sql(f"OPTIMIZE {self.relation(name)}")
+
+    def expire(self, name: TableName, before: datetime, keep: Collection[str] = ()) -> None:
+        """Delete the files that only versions from before a moment have.
+
+        Delta goes by when a file was removed, in whole hours, and not by versions. So where a version is to be kept,
+        everything from its time on stays.
+        """
+        id_ = self._entry(name).id
+        path, current = self._path(id_), self._snapshot(id_).version()
+        needed = [number for table, number in map(_parsed, keep) if table == id_ and number < current]
+        hours = hours_kept(commits(self._place, path), before.timestamp(), min(needed, default=None))
+        self._sessions.get(_VACUUM).sql(f"VACUUM {self.relation(name)} RETAIN {hours} HOURS")
+
+    def sweep(self, name: TableName, before: datetime) -> int:
+        """Nothing to do: what no version has goes with old versions."""
+        self._entry(name)
+        return 0
 
     def _entry(self, name: TableName) -> Entry:
         return self._catalogue.names().entry(name)

@@ -126,17 +126,36 @@ class Names:
         return cls(tables, document["dropped"], renamed)
 
 
+_Stamp = tuple[int, int, int]
+
+
+def _stamp(place: Work) -> _Stamp | None:
+    """What tells one document from the next without reading it; ``None`` where only reading tells."""
+    path = place.local_path(FILE)
+    try:
+        facts = None if path is None else path.stat()
+    except FileNotFoundError:
+        return None
+    return None if facts is None else (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+
+
 class DeltaCatalogue:
     """The document in its place. One process writes it; any number may read."""
 
     def __init__(self, place: Work) -> None:
         self._place = place
         self._lock = _LOCKS[place.path()]
+        self._known: tuple[_Stamp | None, Names] = (None, Names())
 
     def names(self) -> Names:
-        """What it says now."""
-        document = self._place.read(FILE)
-        return Names() if document is None else Names.from_plain(document)
+        """What it says now. It is read again only where another one stands in its place."""
+        stamp = _stamp(self._place)
+        known, names = self._known
+        if stamp is None or stamp != known:
+            document = self._place.read(FILE)
+            names = Names() if document is None else Names.from_plain(document)
+            self._known = stamp, names
+        return names
 
     def update(self, change: Callable[[Names], Names]) -> None:
         """Change it, all or nothing."""

@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -25,7 +25,7 @@ from tidewire.ddl.edits import Place
 from tidewire.errors import OptionError
 from tidewire.model import TableName
 from tidewire.spark.session import activate, iceberg_catalog_conf
-from tidewire.spark.targets.base import Field, Mark, TargetError
+from tidewire.spark.targets.base import Field, Mark, Size, TargetError
 from tidewire.spark.targets.iceberg_catalog import (
     SNAPSHOT_MARK,
     IcebergCatalog,
@@ -37,6 +37,7 @@ from tidewire.spark.targets.iceberg_catalog import (
     newest_marks,
 )
 from tidewire.spark.targets.iceberg_rename import MOVING, rename
+from tidewire.spark.targets.iceberg_upkeep import compaction, expired, orphans, size_of
 from tidewire.spark.targets.sql_text import quoted
 from tidewire.spark.targets.thread_sessions import ThreadSessions
 
@@ -112,8 +113,9 @@ class IcebergTarget:
     def keep_marks(self, name: TableName) -> None:
         """Copy the marks from snapshots, which expire, to the table's properties."""
         table = self._table(name)
-        marks = {mark_property(mark.sync): str(mark) for mark in newest_marks(table)}
-        if marks.items() - table.properties.items():
+        metadata = table.metadata()
+        marks = {mark_property(mark.sync): str(mark) for mark in newest_marks(metadata)}
+        if marks.items() - metadata["properties"].items():
             table.set_properties(marks)
 
     def exists(self, name: TableName) -> bool:
@@ -145,12 +147,14 @@ class IcebergTarget:
         if table is not None:
             self._catalog.rename(name, TableName(DROPPED, f"{int(time.time())}-{table.uuid}"))
 
-    def purge(self, before: datetime) -> int:
+    def purge(self, before: datetime, keep: Collection[str] = ()) -> int:
         """Delete the files of tables that were dropped before a moment."""
+        needed = {_parsed(version)[0] for version in keep}
+        dropped = ((name, *name.split("-", 1)) for name in self._catalog.names_in(DROPPED))
         old = [
             TableName(DROPPED, name)
-            for name in self._catalog.names_in(DROPPED)
-            if int(name.partition("-")[0]) < before.timestamp()
+            for name, since, identity in dropped
+            if int(since) < before.timestamp() and identity not in needed
         ]
         for name in old:
             location = Path(self._table(name).location)
@@ -230,6 +234,30 @@ class IcebergTarget:
     def names(self) -> tuple[TableName, ...]:
         """All tables there are."""
         return tuple(name for name in self._catalog.names() if name.schema not in _OWN)
+
+    def size(self, name: TableName) -> Size:
+        """What a table takes."""
+        return size_of(self._table(name).metadata())
+
+    def compact(self, name: TableName) -> None:
+        """Make few large files of many small ones, by Iceberg's own procedures."""
+        for statement in compaction(self._table(name).metadata(), self.catalog, name):
+            self.session().sql(statement)
+
+    def expire(self, name: TableName, before: datetime, keep: Collection[str] = ()) -> None:
+        """Remove snapshots from before a moment.
+
+        Which ones is settled before their marks are copied to the table, so none goes that came in between.
+        """
+        needed = {snapshot for _, snapshot, _ in map(_parsed, keep)}
+        old = expired(self._table(name).metadata(), before, needed)
+        if old:
+            self.keep_marks(name)
+            self._table(name).expire(old)
+
+    def sweep(self, name: TableName, before: datetime) -> int:
+        """Delete files in the table's folder that no snapshot has."""
+        return self.session().sql(orphans(self.catalog, name, before)).count()
 
     def _table(self, name: TableName) -> IcebergTable:
         table = self._catalog.table(name)

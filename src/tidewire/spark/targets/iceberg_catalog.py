@@ -62,11 +62,6 @@ class IcebergTable:
         """Where its files are."""
         return str(self._java.location())
 
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """Its properties; to fetch all takes a while."""
-        return dict(self._java.properties())
-
     def property_of(self, key: str) -> str | None:
         """One of its properties."""
         value: str | None = self._java.properties().get(key)
@@ -103,6 +98,18 @@ class IcebergTable:
         """The current snapshot."""
         java = self._java.currentSnapshot()
         return None if java is None else _snapshot(java)
+
+    def metadata(self) -> dict[str, Any]:
+        """Everything the table says of itself, as its metadata file has it; one call, however many snapshots."""
+        document = self._jvm.org.apache.iceberg.TableMetadataParser.toJson(self._java.operations().current())
+        return dict(json.loads(document))
+
+    def expire(self, ids: Iterable[int]) -> None:
+        """Remove snapshots, these and no others, and then the files that only they have."""
+        update = self._java.expireSnapshots().expireOlderThan(1).retainLast(1)  # without this, Iceberg has its own idea
+        for id_ in ids:
+            update = update.expireSnapshotId(id_)
+        update.commit()
 
     def summaries(self, key: str) -> Iterator[str]:
         """What the writers of the current snapshot and its ancestors noted under a key, newest first.
@@ -252,11 +259,12 @@ def newest_mark(table: IcebergTable, sync: str) -> Mark | None:
     return max([*found, *islice(marks, 1)], default=None)
 
 
-def newest_marks(table: IcebergTable) -> list[Mark]:
-    """The newest mark of every sync, wherever it is."""
-    stamps = (text for key, text in table.properties.items() if key.startswith(mark_property("")))
+def newest_marks(metadata: Mapping[str, Any]) -> list[Mark]:
+    """The newest mark of every sync in a table's metadata, wherever it is."""
+    stamps = (text for key, text in metadata["properties"].items() if key.startswith(mark_property("")))
+    noted = (snapshot["summary"].get(SNAPSHOT_MARK) for snapshot in metadata["snapshots"])
     newest: dict[str, Mark] = {}
-    for mark in map(Mark.parse, chain(stamps, table.summaries(SNAPSHOT_MARK))):
+    for mark in map(Mark.parse, chain(stamps, filter(None, noted))):
         newest[mark.sync] = max(mark, newest.get(mark.sync, mark))
     return list(newest.values())
 
