@@ -109,7 +109,8 @@ BENCHES = (
         "*tables*: a hundred rows of one table change, the others stand still; making them is told besides.\n"
         "*partitions*: a thousand rows a batch, spread by their key.\n"
         "*rows*: a thousand rows change, spread over the whole table.\n"
-        "*files*: sixty rows a batch, twenty of them new, with maintenance every 20 batches and without.\n"
+        "*files*: sixty rows a batch, twenty of them new, without maintenance and then with it every 20 batches.\n"
+        "On disk there are more with it, because every moment of the last day keeps its files.\n"
         "*transaction*: one transaction in one batch, cold start included.\n"
         "The sizes in the table are those that were run; what is not in it was not.",
         partial(tables.listed, tables.GROWTH),

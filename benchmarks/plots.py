@@ -137,10 +137,10 @@ def growth(rows: Rows) -> Figure:
         colour = {"with": GREEN, "without": ORANGE}[row["way"]]
         times, files = panels[count - 2], panels[count - 1]
         times.plot(row["times"][2:], color=colour, linewidth=0.9, label=f"{row['way']} maintenance")
-        files.bar(row["way"], row["on_disk"], 0.6, color=colour)
+        files.bar(row["way"], row["live"], 0.6, color=colour)
         times.legend(fontsize=8)
         sketched(times, "batch", "CPU-seconds a batch")
-        sketched(files, "maintenance", "files in the table's folder")
+        sketched(files, "maintenance", "files a reader opens")
     return figure
 
 
