@@ -19,14 +19,13 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from integration.certificates import Authority
-from integration.servers import CACHE, free_port, java
+from integration.servers import CACHE, OwnProcess, free_port, java
 
 GROUP, ARTIFACT, VERSION = "org.apache.kafka", "kafka_2.13", "4.3.1"
 SHA256 = "38450ecbea2c8fc968a111ade75f663f70c36d8233e3730adf79e790c7453172"
 """Of the SHA-256 of all its jars, sorted by name."""
 
 _START_SECONDS = 120
-_STOP_SECONDS = 30
 _HOST = "127.0.0.1"
 _PLAINTEXT, _CONTROLLER = "PLAINTEXT", "CONTROLLER"
 _SECURED = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -62,7 +61,7 @@ class Security:
     users: Mapping[str, str]
 
 
-class Broker:
+class Broker(OwnProcess):
     """One broker's process, its settings and its data. ``ports`` are those of its listeners."""
 
     def __init__(
@@ -87,7 +86,6 @@ class Broker:
         }
         escaped = {name: value.replace("\\", "\\\\") for name, value in lines.items()}
         self._file.write_text("".join(f"{name}={value}\n" for name, value in escaped.items()))
-        self._process: subprocess.Popen[bytes] | None = None
         done = self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._file), *format_with)
         if done.wait() != 0:
             raise RuntimeError(f"the broker's folder cannot be made:\n{self.log()}")
@@ -102,24 +100,6 @@ class Broker:
     def start(self) -> None:
         """Start it; it takes a few seconds to answer."""
         self._process = self._java("kafka.Kafka", str(self._file))
-
-    def stop(self) -> None:
-        """Stop it, and wait until it is gone."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._process = None
-
-    def kill(self) -> None:
-        """Take it away without a word."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
 
     def check(self) -> None:
         """``RuntimeError`` with the end of its log, where it is not running."""

@@ -17,12 +17,11 @@ from typing import Any
 
 import pytest
 
-from integration.servers import free_port
+from integration.servers import OwnProcess, free_port
 from tidewire.changefeed.source.mysql.connection import driver
 
 _INSTALL_SECONDS = 300
 _START_SECONDS = 60
-_STOP_SECONDS = 60
 _FOLDERS = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/local/libexec"))
 
 
@@ -56,7 +55,7 @@ def programs() -> tuple[str, str]:
     return server, install
 
 
-class MariaDB:
+class MariaDB(OwnProcess):
     """One server, its settings and its data."""
 
     def __init__(self, home: Path, options: Sequence[str] = ()) -> None:
@@ -64,7 +63,6 @@ class MariaDB:
         self._home = home
         self._options = tuple(options)
         self._server, install = programs()
-        self._process: subprocess.Popen[bytes] | None = None
         made = subprocess.run(
             [
                 install,
@@ -118,24 +116,6 @@ class MariaDB:
                 log = (self._home / "log").read_text(errors="replace")
                 raise RuntimeError(f"the server does not answer; its log ends:\n{log[-3000:]}")
             time.sleep(0.1)
-
-    def stop(self) -> None:
-        """Stop it, and wait until it is gone."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._process = None
-
-    def kill(self) -> None:
-        """Take it away without a word."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
 
     def restart(self) -> None:
         """Stop it and start it again, at the same port."""

@@ -25,6 +25,7 @@ CACHE = Path(__file__).parents[2] / "build" / "servers"
 _DOWNLOAD_SECONDS = 120
 _START_SECONDS = 120  # on a busy machine; alone it takes six
 _STOP_SECONDS = 20
+_LONG_STOP_SECONDS = 60  # for those that first write down what they have
 
 
 class Archive(NamedTuple):
@@ -92,6 +93,30 @@ def schema_registry() -> Iterator[str]:
     )
     with running(command, home, CACHE / f"registry-{port}.log", f"{uri}/subjects"):
         yield uri
+
+
+class OwnProcess:
+    """A server that tests stop, take away and start again."""
+
+    _process: subprocess.Popen[bytes] | None = None
+
+    def stop(self) -> None:
+        """Stop it, and wait until it is gone."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_LONG_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """Take it away without a word."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
 
 
 @contextmanager
