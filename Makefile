@@ -43,8 +43,6 @@ check: $(READY) ## Format, lint, type-check
 .PHONY: bench
 bench: $(JARS) ## Measure everything and write docs/benchmarks.md
 	@$(BIN)/python benchmarks/page.py
-	@$(BIN)/python benchmarks/bench_sync.py
-	@$(BIN)/python benchmarks/bench_kafka.py
 
 .PHONY: kafka
 kafka: $(READY) ## Run a Kafka broker on port 9092 to play with

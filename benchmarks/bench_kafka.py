@@ -9,7 +9,6 @@ counted, that of both ways' Kafka clients is.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from pipelines import END, HEADS, OPTIONS, WAYS, child, compared, line, timed, ways
+from pipelines import BATCH, COLUMNS, END, OPTIONS, ROUNDS, ROWS, child, command, measured, ways, with_warm_up
 from tidewire.codec import Options
 from tidewire.workload.bulk import Bulk
 from tidewire.workload.delivery import Delivery
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from tidewire.spark.source import Source
 
-ROWS, BATCH, COLUMNS, PARTITIONS = 1_000_000, 250_000, (6, 20), 2
+PARTITIONS = 2
 PIECES_PER_BATCH = 8
 """Watermarks come so often."""
 
@@ -56,7 +55,7 @@ def produced(brokers: str, topic: str, folder: Path, rows: int, batch: int, colu
     pq.write_table(bulk.end(), folder / END)
 
 
-def run_child(way: str, folder: Path, lake: Path, brokers: str, topic: str, batch: int) -> None:
+def run_child(way: str, folder: Path, lake: Path, brokers: str, topic: str, batch: str) -> None:
     """One way over the topic."""
 
     def source_of(spark: SparkSession) -> Source:
@@ -70,54 +69,29 @@ def run_child(way: str, folder: Path, lake: Path, brokers: str, topic: str, batc
             .option("kafka.bootstrap.servers", brokers)
             .option("subscribe", topic)
             .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", batch)
+            .option("maxOffsetsPerTrigger", int(batch))
             .load()
         )
 
     child(ways(source_of, stream_of, folder)[way], folder, lake)
 
 
-def measured(rows: int, batch: int, columns: int, folder: Path, brokers: str) -> list[dict[str, Any]]:
-    """All ways over the same topic."""
-    topic = f"feed{columns}"
-    produced(brokers, topic, folder, rows, batch, columns)
-    found = {
-        way: timed(__file__, way, str(folder), str(folder / f"lake{number}"), brokers, topic, str(batch))
-        for number, way in enumerate(WAYS)
-    }
-    return compared(found, rows, batch, columns)
-
-
-def results(rows: int, batch: int, columns: Iterable[int]) -> Iterator[dict[str, Any]]:
+def results(rows: int, batch: int, columns: Iterable[int], rounds: int) -> Iterator[dict[str, Any]]:
     """Each way and width, as they are done."""
     sys.path.insert(0, str(TESTS))
     from integration.kafka import kafka
 
     with tempfile.TemporaryDirectory(prefix="tidewire-bench-") as name, kafka() as cluster:
         for width in columns:
-            yield from measured(rows, batch, width, Path(name, str(width)), cluster.bootstrap)
+            folder, topic = Path(name, str(width)), f"feed{width}"
+            produced(cluster.bootstrap, topic, folder, with_warm_up(rows, batch), batch, width)
+            yield from measured(__file__, folder, rows, batch, width, rounds, cluster.bootstrap, topic, str(batch))
 
 
-def measure(rows: int = ROWS, batch: int = BATCH, columns: Iterable[int] = COLUMNS) -> list[dict[str, Any]]:
+def measure() -> list[dict[str, Any]]:
     """Each way and width: rows per CPU-second, how many times that tidewire does, and the least it must."""
-    return list(results(rows, batch, columns))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--batch", type=int, default=BATCH)
-    parser.add_argument("--columns", type=int, nargs="+", default=list(COLUMNS))
-    parser.add_argument("--child", nargs=6, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        way, folder, lake, brokers, topic, batch = arguments.child
-        run_child(way, Path(folder), Path(lake), brokers, topic, int(batch))
-        return
-    print(HEADS)
-    for found in results(arguments.rows, arguments.batch, arguments.columns):
-        print(line(found), flush=True)
+    return list(results(ROWS, BATCH, COLUMNS, ROUNDS))
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, results, run_child)

@@ -8,16 +8,31 @@ A topic of Canal-JSON changes (60 inserts to 30 updates to 10 deletes) in files 
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines import END, HEADS, OPTIONS, OWN, TOPIC, WAYS, child, compared, line, timed, ways
+from pipelines import (
+    BATCH,
+    COLUMNS,
+    END,
+    OPTIONS,
+    OWN,
+    ROUNDS,
+    ROWS,
+    TOPIC,
+    child,
+    command,
+    line,
+    measured,
+    timed,
+    ways,
+    with_warm_up,
+)
 from tidewire.codec import Options
 from tidewire.topic.files import FileTopics
 from tidewire.workload.bulk import Bulk
@@ -28,8 +43,9 @@ if TYPE_CHECKING:
 
     from tidewire.spark.source import Source
 
-ROWS, BATCH, COLUMNS = 1_000_000, 250_000, (6, 20)
-FILES_PER_BATCH = 8
+FILES_PER_BATCH = 16
+"""So many that none grows beyond a segment of a file topic, which would make two of it."""
+
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 
 MOST_GROWTH = 1.5
@@ -37,7 +53,7 @@ MOST_GROWTH = 1.5
 
 
 def written(folder: Path, rows: int, batch: int, columns: int) -> None:
-    """A topic of one partition, in files of an eighth of a batch, and the table it leads to."""
+    """A topic of one partition, in files of equal parts of a batch, and the table it leads to."""
     bulk = Bulk(1, rows, columns)
     topics = FileTopics(folder / "topics")
     first: list[pa.RecordBatch] = []
@@ -72,13 +88,6 @@ def run_child(way: str, folder: Path, lake: Path) -> None:
     child(ways(source_of, stream_of, folder)[way], folder, lake)
 
 
-def measured(rows: int, batch: int, columns: int, folder: Path) -> list[dict[str, Any]]:
-    """All ways over the same topic."""
-    written(folder, rows, batch, columns)
-    found = {way: timed(__file__, way, str(folder), str(folder / f"lake{n}")) for n, way in enumerate(WAYS)}
-    return compared(found, rows, batch, columns)
-
-
 def memory(rows: int, folder: Path) -> dict[str, Any]:
     """The driver's memory for a topic and for one ten times as long, in batches of the same size."""
     peaks = []
@@ -89,39 +98,31 @@ def memory(rows: int, folder: Path) -> dict[str, Any]:
     return {"way": "memory", "rows": rows, "memory_mb": peaks, "ratio": peaks[1] / peaks[0], "limit": MOST_GROWTH}
 
 
-def results(rows: int, batch: int, columns: Iterable[int]) -> Iterator[dict[str, Any]]:
+def results(rows: int, batch: int, columns: Iterable[int], rounds: int) -> Iterator[dict[str, Any]]:
     """Each way and width, and the driver's memory, as they are done."""
     with tempfile.TemporaryDirectory(prefix="tidewire-bench-") as name:
         for width in columns:
-            yield from measured(rows, batch, width, Path(name, str(width)))
+            folder = Path(name, str(width))
+            written(folder, with_warm_up(rows, batch), batch, width)
+            yield from measured(__file__, folder, rows, batch, width, rounds)
         yield memory(rows // 2, Path(name, "memory"))
 
 
-def measure(rows: int = ROWS, batch: int = BATCH, columns: Iterable[int] = COLUMNS) -> list[dict[str, Any]]:
+def measure() -> list[dict[str, Any]]:
     """Each way and width: rows per CPU-second, how many times that tidewire does, and the least it must."""
-    return list(results(rows, batch, columns))
+    return list(results(ROWS, BATCH, COLUMNS, ROUNDS))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--batch", type=int, default=BATCH)
-    parser.add_argument("--columns", type=int, nargs="+", default=list(COLUMNS))
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        way, folder, lake = arguments.child
-        run_child(way, Path(folder), Path(lake))
-        return
-    print(HEADS)
-    for found in results(arguments.rows, arguments.batch, arguments.columns):
-        if found["way"] == "memory":
-            small, large = found["memory_mb"]
-            print(f"driver's memory {small} MB, for ten times the topic {large} MB", end=", ")
-            print(f"ratio {found['ratio']:.2f}, limit {found['limit']:.2f}")
-            continue
-        print(line(found), flush=True)
+def shown(found: Mapping[str, Any]) -> str:
+    """A line of text for a result."""
+    if found["way"] != "memory":
+        return line(found)
+    small, large = found["memory_mb"]
+    return (
+        f"driver's memory {small} MB, for ten times the topic {large} MB, "
+        f"ratio {found['ratio']:.2f}, limit {found['limit']:.2f}"
+    )
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, results, run_child, shown)

@@ -1,18 +1,23 @@
 """The ways from a topic to a table that are measured against each other: tidewire's, and one written by hand.
 
 By hand that is ``from_json``, ``row_number`` per key and ``MERGE INTO`` in ``foreachBatch``, once into a table with
-default settings and once into a merge-on-read one. Each way runs in a process of its own; CPU is that of the whole
-process tree, JVM and Python workers included, after some batches of warm-up. Every table is compared with the state
-that the generator knows.
+default settings and once into a merge-on-read one. Each way runs in a process of its own, in turns, and the best of its
+rounds counts; CPU is that of the whole process tree, JVM and Python workers included, after some batches of warm-up.
+Every table is compared with the state that the generator knows.
+
+How tidewire's time is split is told by a run of its own, in which the reduction of each batch to one change per key is
+also done alone, for nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidewire.spark.source import Source
+    from tidewire.spark.work import Work
 
+ROWS, BATCH, COLUMNS, ROUNDS = 1_000_000, 250_000, (6, 20), 2
 WARM_UP = 2
 TOPIC = "feed"
 OPTIONS = {"enable-tidb-extension": "true"}
@@ -32,6 +39,7 @@ END = "end.parquet"
 """The file with what the table must hold in the end."""
 
 OWN = "tidewire"
+SPLIT = "tidewire, split"
 LEAST = {"by hand, default table": 1.6, "by hand, merge-on-read": 1.0}
 """tidewire must do so many times the rows per CPU-second."""
 
@@ -42,8 +50,8 @@ _PROPERTIES = {
 }
 
 HEADS = (
-    f"{'CPU-seconds a batch':24} {'columns':>7} {'rows/CPU-s':>10} {'CPU s':>6} {'stage':>6} {'apply':>6} {'MB':>5} "
-    f"{'ratio':>6} {'limit':>6}"
+    f"{'CPU-seconds a batch':24} {'columns':>7} {'rows/CPU-s':>10} {'CPU s':>6} {'stage':>6} {'reduce':>6} "
+    f"{'merge':>6} {'MB':>5} {'ratio':>6} {'at least':>8}"
 )
 
 
@@ -73,8 +81,8 @@ def peak_memory() -> int:
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) // 1024
 
 
-def run_tidewire(source_of: Callable[[SparkSession], Source], lake: Path) -> dict[str, Any]:
-    """A sync; what each batch took, and what of it was staging."""
+def run_tidewire(source_of: Callable[[SparkSession], Source], lake: Path, *, split: bool = False) -> dict[str, Any]:
+    """A sync; what each batch took, and on request of what parts."""
     from tidewire.spark.session import session
     from tidewire.spark.snapshot import snapshot
     from tidewire.spark.sync import Job, Point, Report, Sync
@@ -84,24 +92,49 @@ def run_tidewire(source_of: Callable[[SparkSession], Source], lake: Path) -> dic
     class Meter:
         def __init__(self) -> None:
             self.batches: list[dict[str, float]] = []
-            self.last = self.staged = 0.0
+            self.last = cpu_seconds()
+            self.parts: dict[str, float] = {}
 
         def reached(self, point: Point) -> None:
-            if point is Point.STAGED:
-                self.staged = cpu_seconds()
+            if split and point is Point.STAGED:
+                self.parts["stage"] = self._lap()
+                reduced(spark, work)
+                self.parts["reduce"] = self._lap()
 
         def finished(self, report: Report) -> None:
-            now = cpu_seconds()
-            self.batches.append({"cpu": now - self.last, "stage": self.staged - self.last})
+            rest = self._lap()
+            if split:
+                self.parts["merge"] = rest - self.parts["reduce"]
+            self.batches.append({"cpu": rest + self.parts.get("stage", 0.0), **self.parts})
             self.last = cpu_seconds()
 
+        def _lap(self) -> float:
+            before, self.last = self.last, cpu_seconds()
+            return self.last - before
+
     spark = session("bench", master="local[2]", conf=SETTINGS)
-    meter = Meter()
-    target = open_target(spark, str(lake), "iceberg")
+    target, work = open_target(spark, str(lake), "iceberg"), Work.of(lake)
     source = source_of(spark)
-    meter.last = cpu_seconds()
-    Sync(spark, source, target, Work.of(lake), Job("canal-json", OPTIONS), meter).run(once=True)
+    meter = Meter()
+    Sync(spark, source, target, work, Job("canal-json", OPTIONS), meter).run(once=True)
     return {"batches": meter.batches, "table": snapshot(spark, str(lake))["shop.orders"], "spark": spark}
+
+
+def reduced(spark: SparkSession, work: Work) -> None:
+    """Compute the last change of every key of the batch that was just staged."""
+    from tidewire.spark.apply.changes import Changes, last_per
+    from tidewire.spark.apply.layout import key_names
+    from tidewire.sync.manifest import Manifest
+    from tidewire.sync.steps import Merge, Slice
+
+    (name,) = work.names("plans")
+    files = Manifest.from_plain((work.read(f"plans/{name}") or {})["manifest"]).files
+    if not files:
+        return
+    slices = tuple(Slice(file, file.min_ts, file.max_ts) for file in files)
+    changes = Changes(spark, Merge(files[0].shape, slices, max(file.max_ts for file in files)))
+    rank = ("ts", "live", "offset", "sub")
+    last_per(changes.effects(), key_names(changes.key), rank).write.format("noop").mode("overwrite").save()
 
 
 def run_by_hand(
@@ -164,6 +197,7 @@ def ways(
     """All ways into a lake, out of tidewire's source and a plain stream of the same messages."""
     return {
         OWN: partial(run_tidewire, source_of),
+        SPLIT: partial(run_tidewire, source_of, split=True),
         **{
             name: partial(run_by_hand, stream_of, types=_spark_types(folder / END), properties=properties)
             for name, properties in _PROPERTIES.items()
@@ -200,36 +234,81 @@ def timed(script: str, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def compared(found: Mapping[str, dict[str, Any]], rows: int, batch: int, columns: int) -> list[dict[str, Any]]:
-    """What each way took for a warm and full batch, and how many times its rows per CPU-second tidewire does."""
-    results = [_result(way, taken, rows // batch, batch, columns) for way, taken in found.items()]
-    own = next(result["rows_per_cpu_second"] for result in results if result["way"] == OWN)
-    return [result | {"ratio": own / result["rows_per_cpu_second"]} for result in results]
+def measured(
+    script: str, folder: Path, rows: int, batch: int, columns: int, rounds: int, *more: str
+) -> Iterator[dict[str, Any]]:
+    """All ways over the same topic: what a warm and full batch took, and how many times its rows tidewire does.
+
+    ``more`` are arguments for the script's children, after the folder and a lake.
+    """
+
+    def run(way: str) -> dict[str, Any]:
+        lake = folder / "lake"
+        taken = _result(way, timed(script, way, str(folder), str(lake), *more), rows, batch, columns)
+        shutil.rmtree(lake)
+        return taken
+
+    taken = [run(way) for _ in range(rounds) for way in WAYS]
+    best = {way: min((each for each in taken if each["way"] == way), key=lambda each: each["cpu"]) for way in WAYS}
+    for way in WAYS:
+        yield best[way] | {"ratio": best[way]["cpu"] / best[OWN]["cpu"]}
+    yield run(SPLIT)
 
 
-def _result(way: str, taken: Mapping[str, Any], full: int, batch: int, columns: int) -> dict[str, Any]:
-    batches = taken["batches"][:full]  # watermarks are messages too, so there may be a small one at the end
-    warm = batches[WARM_UP:] or batches[-1:]
-    cpu = sum(each["cpu"] for each in warm) / len(warm)
-    stage = sum(each.get("stage", 0.0) for each in warm) / len(warm)
+def with_warm_up(rows: int, batch: int) -> int:
+    """How many rows a topic has of which so many are measured."""
+    return rows + WARM_UP * batch
+
+
+def _result(way: str, taken: Mapping[str, Any], rows: int, batch: int, columns: int) -> dict[str, Any]:
+    batches, full = taken["batches"], with_warm_up(rows, batch) // batch
+    if len(batches) - full not in (0, 1):  # watermarks are messages too, so there may be a small one at the end
+        raise RuntimeError(f"{way}: {len(batches)} batches instead of {full}")
+    warm = batches[WARM_UP:full]
+    mean = {name: sum(each[name] for each in warm) / len(warm) for name in warm[0]}
     return {
         "way": way,
         "columns": columns,
-        "cpu": cpu,
-        "stage": stage or None,
-        "apply": cpu - stage if stage else None,
-        "rows_per_cpu_second": batch / cpu,
+        **mean,
+        "rows_per_cpu_second": batch / mean["cpu"],
         "memory_mb": taken["memory"],
         "right": taken["right"],
-        "limit": LEAST.get(way),
+        **({"least": LEAST[way]} if way in LEAST else {}),
     }
 
 
 def line(found: Mapping[str, Any]) -> str:
     """A result under :data:`HEADS`."""
-    split = [f"{found[name]:6.1f}" if found[name] else f"{'':6}" for name in ("cpu", "stage", "apply")]
-    limit = "" if found["limit"] is None else f"{found['limit']:6.2f}"
+    parts = (("cpu", "6.1f"), ("stage", "6.1f"), ("reduce", "6.1f"), ("merge", "6.1f"), ("memory_mb", "5"))
+    shown = [_shown(found, name, form) for name, form in (*parts, ("ratio", "6.2f"), ("least", "8.2f"))]
     return (
-        f"{found['way']:24} {found['columns']:7} {found['rows_per_cpu_second']:10.0f} {' '.join(split)} "
-        f"{found['memory_mb']:5} {found['ratio']:6.2f} {limit:>6}  {'right' if found['right'] else 'WRONG'}"
+        f"{found['way']:24} {found['columns']:7} {found['rows_per_cpu_second']:10.0f} {' '.join(shown)}  "
+        f"{'right' if found['right'] else 'WRONG'}"
     )
+
+
+def _shown(found: Mapping[str, Any], name: str, form: str) -> str:
+    return format(found[name], form) if name in found else " " * int(form.partition(".")[0])
+
+
+def command(
+    about: str | None,
+    results: Callable[[int, int, Sequence[int], int], Iterable[Mapping[str, Any]]],
+    run_child: Callable[..., None],
+    line_of: Callable[[Mapping[str, Any]], str] = line,
+) -> None:
+    """A benchmark's command: prints its results as they come, or runs one way as a child of itself."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--columns", type=int, nargs="+", default=list(COLUMNS))
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        way, folder, lake, *more = arguments.child
+        run_child(way, Path(folder), Path(lake), *more)
+        return
+    print(HEADS)
+    for found in results(arguments.rows, arguments.batch, arguments.columns, arguments.rounds):
+        print(line_of(found), flush=True)

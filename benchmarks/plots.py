@@ -108,6 +108,22 @@ def memory(rows: Rows) -> Figure:
     return figure
 
 
+def pipelines(rows: Rows) -> Figure:
+    """Rows per CPU-second of each way, a panel for each width."""
+    measured = [row for row in rows if "ratio" in row and "columns" in row]
+    widths = list(dict.fromkeys(row["columns"] for row in measured))
+    figure = Figure(figsize=(10, 2.2), layout="constrained")
+    for axes, width in zip(figure.subplots(1, len(widths), sharey=True, squeeze=False).ravel(), widths, strict=True):
+        found = [row for row in measured if row["columns"] == width]
+        rates = [row["rows_per_cpu_second"] / 1e3 for row in found]
+        drawn = axes.barh(range(len(found)), rates, 0.6, color=[BLUE, *[PLAIN] * (len(found) - 1)])
+        axes.bar_label(drawn, [f"{rate:.1f}" for rate in rates], padding=3, fontsize=8)
+        axes.set_title(f"{width} columns", fontsize=10)
+        finished(axes, [row["way"] for row in found], "thousand rows per CPU-second")
+        axes.margins(x=0.12)
+    return figure
+
+
 GROWTH = {
     "tables": "tables there are, one changes",
     "partitions": "partitions the rows are spread over",

@@ -50,14 +50,25 @@ def checked(heading: str, key: str, good: str, bad: str) -> Column:
     return Column(heading, lambda row: good if row[key] else f"**{bad}**")
 
 
-def is_above(row: Row) -> bool:
-    """Is what was measured more than the most it may be?"""
-    return bool(row["ratio"] > row["limit"])
+def optional(heading: str, key: str, form: str) -> Column:
+    return Column(heading, lambda row: format(row[key], form) if key in row else "–")
+
+
+def is_limited(row: Row) -> bool:
+    """Is there a most or a least that the ratio may be?"""
+    return "limit" in row or "least" in row
+
+
+def is_beyond(row: Row) -> bool:
+    """Is what was measured more than the most, or less than the least it may be?"""
+    return bool(row["ratio"] > row.get("limit", row["ratio"]) or row["ratio"] < row.get("least", row["ratio"]))
 
 
 def held(row: Row) -> str:
-    """The ratio, bold where it is above its limit."""
-    return f"**{row['ratio']:.2f}**" if is_above(row) else f"{row['ratio']:.2f}"
+    """The ratio, bold where it is beyond its limit."""
+    if "ratio" not in row:
+        return "–"
+    return f"**{row['ratio']:.2f}**" if is_beyond(row) else f"{row['ratio']:.2f}"
 
 
 def go_decode(row: Row) -> str:
@@ -111,6 +122,26 @@ SIZES = (
     named("document", "document_json"),
     number("ratio", "ratio", ".2f"),
 )
+PIPELINES = (
+    named("way", "way"),
+    number("columns", "columns"),
+    number("rows per CPU-second", "rows_per_cpu_second"),
+    number("CPU-seconds a batch", "cpu", ".1f"),
+    optional("stage", "stage", ".1f"),
+    optional("reduce", "reduce", ".1f"),
+    optional("merge", "merge", ".1f"),
+    Column("tidewire does", held),
+    optional("at least", "least", ".1f"),
+    checked("table", "right", "right", "wrong"),
+)
+CHANGEFEED = (
+    number("rows", "rows"),
+    number("ns a row", "row_ns"),
+    number("`json.dumps`, ns", "dumps_ns"),
+    MEASURED,
+    LIMIT,
+    number("grew by, MiB", "growth_mib", ".0f"),
+)
 
 _MORE = {
     "created": "all tables made in {:.1f} s",
@@ -129,6 +160,16 @@ GROWTH = (
     number("CPU-seconds", "cpu", ",.2f"),
     Column("besides", lambda row: ", ".join(text.format(row[key]) for key, text in _MORE.items() if key in row)),
 )
+
+
+def pipelines(rows: Rows) -> str:
+    """A line for each way from a topic to a table, and a sentence about memory."""
+    text = listed(PIPELINES, [row for row in rows if row["way"] != "memory"])
+    for row in rows:
+        if row["way"] == "memory":
+            small, large = row["memory_mb"]
+            text += f"\n\nThe driver took {small} MB at most, and for ten times the topic {large} MB."
+    return text
 
 
 def listed(columns: Sequence[Column], rows: Rows) -> str:

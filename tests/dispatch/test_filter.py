@@ -119,18 +119,6 @@ def test_expressions_see_columns_that_are_not_selected() -> None:
     assert Filter(events=events(ignore_insert_value_expr="v = 10"), selectors=selectors).row(INSERT) == ()
 
 
-def test_a_transaction_is_its_net_effect_with_inserted_halves_last() -> None:
-    other = RowChange(TABLE, 9, after={"id": 5, "v": 1}, start_ts=8)
-    gone = [RowChange(TABLE, 9, after={"id": 6, "v": 1}), RowChange(TABLE, 9, before={"id": 6, "v": 1})]
-    again = RowChange(TABLE, 9, before={"id": 2, "v": 11}, after={"id": 2, "v": 12}, start_ts=8)
-
-    assert Filter().transaction([other, MOVE, *gone, again]) == (
-        replace(MOVE, after=None),
-        other,
-        replace(again, before=None),
-    )
-
-
 def ddl(type_: int, name: TableName = T1, query: str = "", **facts: object) -> Ddl:
     return Ddl(name, 9, query, type_, start_ts=8, **facts)  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ from tidewire.dispatch.expression import Expression
 from tidewire.dispatch.filter import Filter, Verdict
 from tidewire.dispatch.partition import Dispatcher, Hash, Rule, partition, partition_key
 from tidewire.dispatch.router import Dispatch, DispatchRule
-from tidewire.dispatch.split import changes_key, net_changes, ordered, split
+from tidewire.dispatch.split import changes_key, split
 from tidewire.dispatch.statements import per_table
 from tidewire.dispatch.table_rules import ColumnPatterns, TablePatterns, TableRules
 from tidewire.dispatch.topic import TopicExpression
@@ -34,8 +34,6 @@ __all__ = [
     "Verdict",
     "changes_key",
     "is_eligible",
-    "net_changes",
-    "ordered",
     "partition",
     "partition_key",
     "per_table",

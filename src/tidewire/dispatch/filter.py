@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -12,7 +12,7 @@ from tidewire.dispatch.eligibility import is_eligible, passes_without_key, verif
 from tidewire.dispatch.event_filter import EventFilter
 from tidewire.dispatch.per_table import PerTable
 from tidewire.dispatch.router import Dispatch
-from tidewire.dispatch.split import net_changes, ordered
+from tidewire.dispatch.split import split
 from tidewire.dispatch.statements import old_name
 from tidewire.dispatch.table_rules import TableRules
 from tidewire.errors import ChangefeedError
@@ -61,11 +61,13 @@ class Filter:
 
     def passed(self, change: RowChange) -> tuple[RowChange, ...]:
         """What is sent of a change, with all its columns: partitions are computed from these."""
-        return self._passed((change,))
-
-    def transaction(self, changes: Iterable[RowChange]) -> tuple[RowChange, ...]:
-        """What is sent of a transaction's net effect, with all columns and in TiCDC's order: INSERT halves last."""
-        return self._passed(net_changes(changes))
+        if not self._keeps(change):
+            return ()
+        if not (self.raw_updates or self.classic):
+            return tuple(part for part in split(change) if not self._ignores_part(part))
+        if self.events.ignores_values(change):
+            return ()
+        return (change,) if self.raw_updates else split(change, classic=True)
 
     def select(self, change: RowChange) -> RowChange:
         """A change with the selected columns only."""
@@ -116,13 +118,6 @@ class Filter:
 
     def _takes(self, table: TableSchema) -> bool:
         return self.rules.matches(table.name) and (self.force_replicate or is_eligible(table))
-
-    def _passed(self, changes: Sequence[RowChange]) -> tuple[RowChange, ...]:
-        kept = [change for change in changes if self._keeps(change)]
-        if not (self.raw_updates or self.classic):
-            return tuple(part for part in ordered(kept) if not self._ignores_part(part))
-        passed = [change for change in kept if not self.events.ignores_values(change)]
-        return tuple(passed) if self.raw_updates else ordered(passed, classic=True)
 
     def _keeps(self, change: RowChange) -> bool:
         return (

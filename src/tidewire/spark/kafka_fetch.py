@@ -88,23 +88,27 @@ def _batches(consumer: Any, range_: Range, troubles: deque[str], patience: float
     begin, deadline = range_.start, time.monotonic() + patience
     while begin < range_.end:
         heard = consumer.consume(min(_AT_ONCE, range_.end - begin), _POLL_SECONDS)
-        messages = [message for message in heard if message.error() is None and message.offset() < range_.end]
-        begin = max((begin, *(_next(message, range_, troubles) for message in heard)))
-        if messages:
-            deadline = time.monotonic() + patience
-            yield _columns(range_, messages)
+        messages = [message for message in heard if message.error() is None]
+        if len(messages) < len(heard):
+            ends = [_end(message, range_, troubles) for message in heard if message.error() is not None]
+            begin = max(begin, *ends)
+        offsets = [message.offset() for message in messages]
+        while offsets and offsets[-1] >= range_.end:  # where offsets have gaps
+            begin = range_.end
+            offsets.pop()
+        if offsets:
+            begin, deadline = max(begin, offsets[-1] + 1), time.monotonic() + patience
+            yield _columns(range_, messages[: len(offsets)], offsets)
         elif time.monotonic() > deadline:
             told = f": {troubles[-1]}" if troubles else ""
             raise SyncError(f"{range_.place}: nothing came from offset {begin} on for {patience:g} seconds{told}")
 
 
-def _next(message: Any, range_: Range, troubles: deque[str]) -> int:
-    """The offset after what was heard: a message, that the partition ends here, or a trouble that may pass."""
+def _end(message: Any, range_: Range, troubles: deque[str]) -> int:
+    """Up to where there are no more messages, of what was heard instead of one: the end, or a trouble that may pass."""
     from confluent_kafka import KafkaError
 
     error = message.error()
-    if error is None:
-        return int(message.offset()) + 1
     if error.code() == KafkaError._PARTITION_EOF:
         return int(message.offset())
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -117,7 +121,7 @@ def _next(message: Any, range_: Range, troubles: deque[str]) -> int:
     return 0
 
 
-def _columns(range_: Range, messages: list[Any]) -> pa.RecordBatch:
+def _columns(range_: Range, messages: list[Any], offsets: list[int]) -> pa.RecordBatch:
     count = len(messages)
     return pa.record_batch(
         {
@@ -125,6 +129,6 @@ def _columns(range_: Range, messages: list[Any]) -> pa.RecordBatch:
             "value": pa.array([message.value() for message in messages], pa.binary()),
             "topic": pa.repeat(range_.topic, count),
             "partition": pa.repeat(pa.scalar(range_.partition, pa.int32()), count),
-            "offset": pa.array([message.offset() for message in messages], pa.int64()),
+            "offset": pa.array(offsets, pa.int64()),
         }
     )

@@ -6,6 +6,7 @@ the end, can be computed for a million rows at once and nothing has to be rememb
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -125,12 +126,12 @@ class Bulk:
 
     def changes(self, size: int = 50_000) -> Iterator[pa.RecordBatch]:
         """The changes in commit order, so many at a time, in the shape of an Arrow plan's batches."""
-        random, alive, versions = Random(self.seed), list[int](), dict[int, int]()
+        random, alive, versions = Random(self.seed), array("q"), array("q")
         for begin in range(0, self.rows, size):
             yield self._batch(begin, *self._drawn(random, alive, versions, min(size, self.rows - begin)))
 
     def _drawn(
-        self, random: Random, alive: list[int], versions: dict[int, int], count: int
+        self, random: Random, alive: array[int], versions: array[int], count: int
     ) -> tuple[list[int], list[int], list[int]]:
         """What is done to which row, and how often that row was changed before."""
         chance, inserts, updates = random.random, self.inserts, self.inserts + self.updates
@@ -143,7 +144,7 @@ class Bulk:
                 key = len(versions)
                 alive.append(key)
                 op, age = OpCode.INSERT, 0
-                versions[key] = 0
+                versions.append(0)
             else:
                 place = int(chance() * len(alive))
                 key = alive[place]
@@ -188,10 +189,10 @@ class Bulk:
 
     def end(self) -> pa.Table:
         """What the table holds after all changes, by key."""
-        random, alive, versions = Random(self.seed), list[int](), dict[int, int]()
+        random, alive, versions = Random(self.seed), array("q"), array("q")
         self._drawn(random, alive, versions, self.rows)
-        keys = np.array(sorted(alive), np.uint64)
-        ages = np.array([versions[int(key)] for key in keys], np.uint64)
+        keys = np.sort(np.array(alive, np.uint64))
+        ages = np.array(versions, np.uint64)[keys]
         return pa.Table.from_struct_array(self._image(keys, ages))
 
     def parts(self, delivery: Delivery, resources: Resources = Resources(), *, size: int = 50_000) -> Iterator[Part]:

@@ -1,12 +1,14 @@
 """Canal-JSON rows straight into columns.
 
 TiCDC writes the members of a row change in one order. What stands before ``es`` says table, key and kind and is the
-same bytes for all rows of a kind, so it is looked up; for what follows there is a parser made for that shape.
+same bytes for all rows of a kind, so it is looked up. What stands between ``ts`` and ``old`` tells the types of the
+columns and is compared with what it was. For what follows there is a parser made for that shape.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
@@ -19,7 +21,7 @@ from tidewire.arrow.convert import text_reader
 from tidewire.arrow.misfits import Reader
 from tidewire.arrow.plan import Groups, OpCode, Taken
 from tidewire.arrow.policy import Policy
-from tidewire.arrow.scan.records import Partial, Record, TuplePlan, keep, only, record
+from tidewire.arrow.scan.records import Partial, Record, TuplePlan, keep, record
 from tidewire.arrow.scan.simple_values import wire_reader
 from tidewire.codec.base import Decoder
 from tidewire.codec.compression import decompress
@@ -31,8 +33,12 @@ Texts = dict[str, str | None]
 
 _OPS: Final = {"INSERT": OpCode.INSERT, "UPDATE": OpCode.UPDATE, "DELETE": OpCode.DELETE}
 _AFTER_HEAD: Final = b',"es":'
-_MEMBERS: Final = 7
-"""How many follow the head, without TiDB's."""
+_TIMES: Final = re.compile(rb',"es":(?:0|[1-9][0-9]*),"ts":(?:0|[1-9][0-9]*)')
+_TYPES: Final = re.compile(rb',"sql":"","sqlType":\{[^{}]*\},"mysqlType":\{[^{}]*\}(?=,"old":)')
+"""The columns' types; no brace is in them but in the elements of an odd ENUM."""
+
+_MEMBERS_OF_TYPES: Final = 3
+_ESCAPED_COMMAS: Final = (b"\\u002c", b"\\u002C")
 
 
 class _Head(Record):
@@ -75,13 +81,15 @@ _read_rest = msgspec.json.Decoder(_Rest).decode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shape:
-    """Messages of one kind and one set of columns: how what follows the head is read."""
+    """Messages of one kind and one set of columns: how what follows the types is read."""
 
     op: OpCode
     plan: TuplePlan
+    types: bytes
     read: Callable[[bytes], Any]
     commas: int
-    commas_in_types: bool
+    """How many follow the types, without those in the old row, in TiDB's members and in texts."""
+
     numbered: Sequence[tuple[int, Callable[[str], bool]]]
     """The ENUM and SET columns whose names are known, and what a number of theirs is."""
 
@@ -115,13 +123,18 @@ class Scanner:
         if self._compression is not Compression.NONE:
             value = decompress(value, self._compression)
         border = value.find(_AFTER_HEAD)
-        head, rest = value[:border], b"{" + value[border + 1 :]
-        shape = self._heads.get(head) or self._learn(head, rest)
+        times = _TIMES.match(value, max(border, 0))
+        if times is None:
+            raise ValueError("not a row as TiCDC writes it")
+        head, end = value[:border], times.end()
+        shape = self._heads.get(head)
+        if shape is None or not value.startswith(shape.types, end):
+            shape = self._learn(head, value, end)
         try:
-            message = shape.read(rest)
+            message = shape.read(b"{" + value[end + len(shape.types) + 1 :])
         except msgspec.ValidationError:
-            shape = self._learn(head, rest)
-            message = shape.read(rest)
+            shape = self._learn(head, value, end)
+            message = shape.read(b"{" + value[end + len(shape.types) + 1 :])
         row, before, extension = astuple(message.data[0]), None, message.tidb
         if extension.rowkey is not UNSET:
             base64.b64decode(extension.rowkey, validate=True)
@@ -129,7 +142,7 @@ class Scanner:
             before = astuple(message.old[0])
             before = Partial(before) if UNSET in before else before
         images = [row] if before is None else [row, before]
-        if _repeats(rest, shape, images, extension):
+        if _repeats(value, end, shape, images, extension):
             raise ValueError("a column is there twice")
         for number, is_number in shape.numbered:
             if not all(is_number(image[number]) for image in images if isinstance(image[number], str)):
@@ -138,27 +151,28 @@ class Scanner:
         after, before = (None, row) if shape.op is OpCode.DELETE else (row, before)
         return shape.plan, (pos, 0, shape.op, commit_ts, None, extension.onlyHandleKey is True, after, before)
 
-    def _learn(self, head: bytes, rest: bytes) -> _Shape:
-        """The shape of a message that does not have the last one seen after its head; ``ValueError`` if it has none."""
-        front, back = _read_head(head + b"}"), _read_rest(rest)
+    def _learn(self, head: bytes, value: bytes, end: int) -> _Shape:
+        """The shape of a message that is not like the last one with this head; ``ValueError`` if it has none."""
+        types_text = _TYPES.match(value, end)
+        if types_text is None:
+            raise ValueError("not a row as TiCDC writes it")
+        front, back = _read_head(head + b"}"), _read_rest(b"{" + value[len(head) + 1 :])
         types, sql_types, (row,) = back.mysqlType, back.sqlType, back.data
-        key = (head, tuple(row), frozenset(types.items()), frozenset(sql_types))
+        key = (head, types_text[0], tuple(row))
         shape = self._shapes.get(key)
         if shape is None:
-            if front.isDdl or not (row and sql_types) or any("," in name for name in (*types, *sql_types)):
+            if (
+                front.isDdl
+                or not row
+                or any("," in name for name in row)
+                or _repeat_in_types(types_text[0], types, sql_types)
+            ):
                 raise ValueError("not a row that can be taken")
             columns = tuple(_column(name, types[name], name in front.pkNames) for name in row)
             table = TableSchema(TableName(front.database, front.table), columns)
             plan = self._plans.get(table) or keep(self._plans, table, TuplePlan(table, _reader, self._policy))
             op = _OPS[front.type]
-            shape = _Shape(
-                op,
-                plan,
-                _parser(op, row, types, sql_types),
-                _needed_commas(row, types, sql_types),
-                any("," in type_ for type_ in types.values()),
-                _numbered(columns),
-            )
+            shape = _Shape(op, plan, types_text[0], _parser(op, row), len(row), _numbered(columns))
             keep(self._shapes, key, shape)
         return keep(self._heads, head, shape)
 
@@ -175,15 +189,10 @@ def _column(name: str, mysql_type: str, primary_key: bool) -> Column:
     return column if primary_key else replace(column, nullable=None)
 
 
-def _parser(op: OpCode, row: Texts, types: dict[str, str], sql_types: dict[str, int]) -> Callable[[bytes], Any]:
-    """A parser for what follows the head. The columns' types are part of it: with others a message does not parse."""
+def _parser(op: OpCode, row: Texts) -> Callable[[bytes], Any]:
+    """A parser for what follows the types."""
     wire_types = [(name, str | None) for name in row]
     fields: list[Any] = [
-        ("es", int),
-        ("ts", int),
-        ("sql", str),
-        ("sqlType", record((name, int) for name in sql_types)),
-        ("mysqlType", record((name, only(type_)) for name, type_ in types.items())),
         ("old", tuple[record(wire_types, UNSET)] if op is OpCode.UPDATE else None),  # type: ignore[misc]
         ("data", tuple[record(wire_types)]),  # type: ignore[misc]
         ("tidb", _Extension, _NO_EXTENSION),
@@ -208,26 +217,28 @@ def _is_mask(column: Column) -> Callable[[str], bool]:
     return lambda text: text.isascii() and text.isdecimal() and int(text) < 1 << bits
 
 
-def _needed_commas(row: Texts, types: dict[str, str], sql_types: dict[str, int]) -> int:
-    """How many commas follow the head, without those in the old row, in TiDB's members and in texts."""
-    behind_members = _MEMBERS - 1 + sum(len(names) - 1 for names in (row, types, sql_types))
-    return behind_members + "".join(types.values()).count(",")
+def _repeat_in_types(text: bytes, types: dict[str, str], sql_types: dict[str, int]) -> bool:
+    """Might a column be there twice in the text of the types?"""
+    names = [*types, *sql_types]
+    commas = _MEMBERS_OF_TYPES + len(names) - 2 + "".join((*names, *types.values())).count(",")
+    return text.count(b",") != commas or any(comma in text for comma in _ESCAPED_COMMAS)
 
 
-def _repeats(rest: bytes, shape: _Shape, images: Sequence[tuple[Any, ...]], extension: _Extension) -> bool:
+def _repeats(value: bytes, end: int, shape: _Shape, images: Sequence[tuple[Any, ...]], extension: _Extension) -> bool:
     """Might a column be there twice? The parser keeps the last one and does not tell.
 
     A comma is behind every member but the last of an object, so there is one more then. All others are in texts.
     """
-    more = rest.count(b",") - shape.commas
+    begin = end + len(shape.types) + 1
+    more = value.count(b",", begin) - shape.commas
     if len(images) == 2:
         more -= max(len(images[1]) - images[1].count(UNSET) - 1, 0)
     if extension is not _NO_EXTENSION:
         more -= (_EXTENSIONS - astuple(extension).count(UNSET)) or 1
-    if not more and not shape.commas_in_types:
+    if not more:
         return False
     in_texts = sum("".join(filter(None, image)).count(",") for image in images)
-    return more != in_texts or b"\\u002c" in rest or b"\\u002C" in rest
+    return more != in_texts or any(comma in value for comma in _ESCAPED_COMMAS)
 
 
 def _latin1(read: Reader) -> Reader:
