@@ -80,6 +80,43 @@ def test_a_file_says_all_and_the_command_line_wins(spark: SparkSession, tmp_path
     }
 
 
+@pytest.mark.slow
+def test_tables_in_another_catalog_are_shown_and_maintained_with_the_file(spark: SparkSession, tmp_path: Path) -> None:
+    lines, topics, target = tmp_path / "lines.jsonl", (tmp_path / "topics").as_uri(), tmp_path / "lake"
+    lines.write_text(topic_files.read("seed23", "simple-json.jsonl"))
+    moment = topic_files.expected("seed23")["watermarks"][2]
+    config = tmp_path / "sync.toml"
+    config.write_text(
+        f"""
+        include = ["test.accounts"]
+        [target]
+        uri = "{target}"
+        [target.catalog]
+        name = "elsewhere"
+        type = "jdbc"
+        uri = "jdbc:sqlite:{tmp_path}/elsewhere.db"
+        warehouse = "{tmp_path}/elsewhere"
+        "jdbc.schema-version" = "V1"
+        """
+    )
+    run("topic", "import", lines, topics, "--topic", "feed")
+
+    synced = run("sync", topics, target, "-p", "simple", "--once", "--until", moment["ts"], "--config", config)
+
+    assert synced.exit_code == 0, synced.output
+    assert not (target / "catalog.db").exists()
+    shown = run("show", target, "--output", "json", "--config", config)
+    listed = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [(line["table"], line["rows"]) for line in listed] == [
+        ("test.accounts", len(moment["tables"]["test.accounts"]["rows"]))
+    ]
+    maintained = run("maintain", target, "--config", config, "--output", "json")
+    assert maintained.exit_code == 0, maintained.output
+    for command in ("show", "maintain"):
+        refused = run(command, target)
+        assert (refused.exit_code, "the tables are in the catalog elsewhere" in refused.output) == (2, True)
+
+
 def test_a_config_file_gives_settings_and_a_wrong_one_is_named(tmp_path: Path) -> None:
     config = tmp_path / "sync.toml"
     config.write_text('protocol = "avro"\nspeed = 3\n')

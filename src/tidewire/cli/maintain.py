@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from tidewire.cli.config_file import catalog_option, hidden
 from tidewire.cli.lines import write_line
-from tidewire.codec import PROTOCOLS
-from tidewire.errors import MissingExtra, SyncError
-from tidewire.sync.config import FORMATS, read_config
+from tidewire.errors import MissingExtra
+from tidewire.sync.config import FORMATS, SyncConfig
 
 if TYPE_CHECKING:
     from tidewire.spark.maintain import Maintained, TableUpkeep
@@ -27,9 +25,7 @@ if TYPE_CHECKING:
 @click.option("--keep", type=click.IntRange(1), default=10, show_default=True, help="The newest moments stay anyway.")
 @click.option("--target-format", type=click.Choice(FORMATS), help="By default what the target's sync writes.")
 @click.option("--parallel", type=click.IntRange(1), default=2, show_default=True, help="Tables at a time.")
-@click.option(
-    "--config", type=click.Path(exists=True, dir_okay=False), help="The sync's TOML file, where that names a catalog."
-)
+@catalog_option
 @click.option("--dry-run", is_flag=True, help="Only say what there is and what would go.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def maintain(
@@ -38,7 +34,7 @@ def maintain(
     keep: int,
     target_format: str | None,
     parallel: int,
-    config: str | None,
+    config: SyncConfig,
     dry_run: bool,
     output: str,
 ) -> None:
@@ -57,21 +53,17 @@ def maintain(
     try:
         from tidewire.spark.maintain import Settings, parse_age
         from tidewire.spark.maintain import maintain as maintained
-        from tidewire.spark.ownership import owner_of
+        from tidewire.spark.ownership import required_owner
         from tidewire.spark.session import borrowed
-        from tidewire.spark.targets import IcebergTarget, open_target
+        from tidewire.spark.targets import open_target
         from tidewire.spark.work import Work
     except ImportError as error:
         raise MissingExtra(str(error.name or error), "sync") from error
     settings = Settings(parse_age(older_than), keep, parallel, dry_run=dry_run)
-    catalog = _catalog(config)
     work = Work.of(target)
-    owner = owner_of(work)
-    if owner is None:
-        raise SyncError(f"no sync has written to {target}")
-    with borrowed("tidewire maintain") as spark:
-        format_ = target_format or owner.format
-        tables = IcebergTarget(spark, target, catalog) if catalog else open_target(spark, target, format_)
+    owner = required_owner(work, config.catalog)
+    with hidden(config.secrets), borrowed("tidewire maintain", conf=config.spark) as spark:
+        tables = open_target(spark, target, target_format or owner.format, config.catalog)
         done = maintained(tables, work, settings)
     if output == "json":
         for line in (*map(_line, done.tables), _total(done, dry_run)):
@@ -82,13 +74,6 @@ def maintain(
         click.echo(f"error: {problem}", err=True)
     if done.problems:
         sys.exit(1)
-
-
-def _catalog(config: str | None) -> Mapping[str, str]:
-    """The settings of the catalog that a sync's file names."""
-    if config is None:
-        return {}
-    return read_config(Path(config).read_text(encoding="utf-8"), os.environ, list(PROTOCOLS)).catalog
 
 
 _SIZES = ("files", "deletes", "bytes", "versions")

@@ -9,9 +9,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from tidewire.cli.config_file import catalog_option, hidden
 from tidewire.cli.lines import write_line
 from tidewire.errors import MissingExtra, SyncError
 from tidewire.model.tso import to_datetime
+from tidewire.sync.config import SyncConfig
 
 if TYPE_CHECKING:
     from tidewire.model import TableSchema
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 @click.option("--changes", is_flag=True, help="With modes history and scd2: everything the table holds, not only now.")
 @click.option("--limit", type=click.IntRange(0), help="At most so many rows.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def show(target: str, table: str | None, at: int | None, changes: bool, limit: int | None, output: str) -> None:
+@catalog_option
+def show(
+    target: str, table: str | None, at: int | None, changes: bool, limit: int | None, output: str, config: SyncConfig
+) -> None:
     """Print the tables in TARGET, or the rows of one TABLE such as shop.orders.
 
     With --output json, one line per row: column name to value, in the canonical form of `tidewire decode`.
@@ -40,8 +45,8 @@ def show(target: str, table: str | None, at: int | None, changes: bool, limit: i
         from tidewire.spark.snapshot import snapshot
     except ImportError as error:
         raise MissingExtra(str(error.name or error), "sync") from error
-    with borrowed("tidewire show") as spark:
-        found = snapshot(spark, target, at)
+    with hidden(config.secrets), borrowed("tidewire show", conf=config.spark) as spark:
+        found = snapshot(spark, target, at, catalog=config.catalog)
         lines = _tables(found) if table is None else _rows(found, _named(found, table), changes, limit)
     if output == "json":
         for line in lines:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import click
 from click.core import ParameterSource
 
+from tidewire.cli.config_file import config_file, hidden
 from tidewire.cli.lines import parse_pairs
 from tidewire.codec import PROTOCOLS, Options
 from tidewire.errors import MissingExtra, OptionError, SyncError
 from tidewire.spark.kafka_place import SCHEMES, KafkaPlace
-from tidewire.sync.config import FORMATS, MODES, SyncConfig, read_config
+from tidewire.sync.config import FORMATS, MODES, SyncConfig
 from tidewire.sync.document import Secrets
 from tidewire.sync.rules import Rules
 from tidewire.sync.state import OnBad
@@ -31,14 +30,7 @@ if TYPE_CHECKING:
 
 def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> SyncConfig:
     """Read a file of settings; what stands on the command line wins."""
-    if value is None:
-        return SyncConfig()
-    try:
-        config = read_config(Path(value).read_text(encoding="utf-8"), os.environ, list(PROTOCOLS))
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(str(error)) from error
-    except OptionError as error:
-        raise click.BadParameter(f"{value}: {error.name}: {error.reason}") from error
+    config = config_file(value)
     defaults: dict[str, Any] = {
         "source": config.source,
         "target": config.target,
@@ -140,14 +132,14 @@ def sync(
         from tidewire.spark.session import borrowed
         from tidewire.spark.source import open_source
         from tidewire.spark.sync import Job, Sync
-        from tidewire.spark.targets import IcebergTarget, open_target
+        from tidewire.spark.targets import open_target
         from tidewire.spark.work import Work
     except ImportError as error:
         raise MissingExtra(str(error.name or error), "sync") from error
     parameters = config.parameters if ctx.get_parameter_source("source") is ParameterSource.DEFAULT_MAP else {}
     secrets = Secrets({*config.secrets.texts})
     secrets.add("source", source)
-    with _hidden(secrets):
+    with hidden(secrets):
         place = _place(source, parameters, most_offsets)
         told = dict(config.option) | parse_pairs(settings, "--option")
         _check_options(told)
@@ -164,6 +156,7 @@ def sync(
                 gated=gated(protocol_name, options),
                 mode=Mode(mode),
                 format=target_format,
+                catalog=config.catalog_name,
                 on_bad=OnBad(on_bad),
                 until=until,
                 parallel=parallel,
@@ -172,8 +165,7 @@ def sync(
                 keep_rejected=config.keep_rejected_bytes is not False,
             )
             _say_limits(job, len(topics.ends()))
-            catalog = config.catalog
-            lake = IcebergTarget(spark, target, catalog) if catalog else open_target(spark, target, target_format)
+            lake = open_target(spark, target, target_format, config.catalog)
             with progress(job.gated) as observer:
                 running = Sync(spark, topics, lake, Work.of(target), job, observer)
                 with _stopped_by_signals(running):
@@ -189,18 +181,6 @@ def sync(
 
 
 _SKIP = "\n      the message is in the rejects table; --on-bad-message skip goes on without it"
-
-
-@contextmanager
-def _hidden(secrets: Secrets) -> Iterator[None]:
-    """Errors that say nothing secret."""
-    try:
-        yield
-    except Exception as error:
-        shown = secrets.hide(str(error))
-        if shown == str(error):
-            raise
-        raise SyncError(shown) from None
 
 
 def _place(source: str, parameters: Mapping[str, str], most_offsets: int | None) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 
 from tidewire.errors import SyncError
+from tidewire.spark.targets.iceberg_catalog import catalog_name
 from tidewire.spark.work import Work
 
 _NAME = "owner.json"
@@ -25,6 +26,8 @@ class Owner:
     mode: str
     gated: bool
     time_zone: str
+    catalog: str = ""
+    """The name of the catalog, where it is not the embedded one."""
     id: str = ""
 
 
@@ -32,6 +35,20 @@ def owner_of(work: Work) -> Owner | None:
     """The sync a target belongs to, if any."""
     document = work.read(_NAME)
     return None if document is None else Owner(**document)
+
+
+def required_owner(work: Work, catalog: Mapping[str, str]) -> Owner:
+    """The sync a target belongs to; :class:`SyncError` where there is none, or its tables are in another catalog."""
+    owner = owner_of(work)
+    if owner is None:
+        raise SyncError(f"no sync has written to {work.uri}")
+    given = catalog_name(catalog) if catalog else ""
+    if given != owner.catalog:
+        place = f"the catalog {owner.catalog}" if owner.catalog else "the target's own catalog"
+        raise SyncError(
+            f"the tables are in {place}, not in {given or 'the embedded one'}: give the sync's own settings"
+        )
+    return owner
 
 
 def claim(work: Work, wanted: Owner) -> Owner:

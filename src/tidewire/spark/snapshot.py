@@ -7,11 +7,10 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidewire.errors import SyncError
 from tidewire.model import TableName
 from tidewire.model.tso import from_datetime
 from tidewire.spark.apply import current_rows
-from tidewire.spark.ownership import Owner, owner_of
+from tidewire.spark.ownership import Owner, required_owner
 from tidewire.spark.published import PublishedTable, required
 from tidewire.spark.targets import Target, open_target
 from tidewire.spark.work import Work
@@ -51,15 +50,16 @@ class Snapshot(Mapping[str, DataFrame]):
         return self._target.read(table, self.tables[table].version)
 
 
-def snapshot(spark: SparkSession, target: str, at: int | datetime | None = None) -> Snapshot:
+def snapshot(
+    spark: SparkSession, target: str, at: int | datetime | None = None, *, catalog: Mapping[str, str] = {}
+) -> Snapshot:
     """All tables of a target as of one upstream moment: the newest published one, or the newest not after ``at``.
 
-    ``at`` is a TSO, or a moment with a time zone.
+    ``at`` is a TSO, or a moment with a time zone. ``catalog`` holds the settings of the Iceberg catalog, such as
+    ``spark.sql.catalog.NAME.type``, where the sync was given some.
     """
     work = Work.of(target)
-    owner = owner_of(work)
-    if owner is None:
-        raise SyncError(f"no sync has written to {target}")
+    owner = required_owner(work, catalog)
     moment = from_datetime(at, (1 << 18) - 1) if isinstance(at, datetime) else at
     published = required(work, moment)
-    return Snapshot(open_target(spark, target, owner.format), owner, published.ts, published.tables)
+    return Snapshot(open_target(spark, target, owner.format, catalog), owner, published.ts, published.tables)

@@ -59,6 +59,7 @@ class Job:
     gated: bool = True
     mode: Mode = Mode.MIRROR
     format: str = "iceberg"
+    catalog: str = ""
     on_bad: OnBad = OnBad.HOLD
     until: int | None = None
     parallel: int = 4
@@ -121,7 +122,7 @@ class Sync:
 
     def _wanted(self) -> Owner:
         job = self._job
-        return Owner(self._source.uri, job.protocol, job.format, str(job.mode), job.gated, job.time_zone)
+        return Owner(self._source.uri, job.protocol, job.format, str(job.mode), job.gated, job.time_zone, job.catalog)
 
     def _load(self) -> State:
         state = self._states.newest()

@@ -22,6 +22,7 @@ MODES: Final = ("mirror", "history", "scd2")
 _TEMPLATE = re.compile(r"(?:[^.{}]|\{schema\}|\{table\})+\.(?:[^.{}]|\{schema\}|\{table\})+")
 _ALIASES: Mapping[str, ChangeKind] = {"truncate": ChangeKind.TRUNCATE_TABLE}
 _DEFAULT = "default"
+_CATALOGS = "spark.sql.catalog."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class SyncConfig:
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     rules: Rules = field(default_factory=Rules)
     secrets: Secrets = field(default_factory=Secrets, repr=False)
+
+    @property
+    def catalog_name(self) -> str:
+        """What the target's catalog is called; nothing where it is the embedded one."""
+        return next(iter(self.catalog), "").removeprefix(_CATALOGS)
 
 
 def read_config(text: str, environment: Mapping[str, str], protocols: Collection[str]) -> SyncConfig:
@@ -125,7 +131,7 @@ def _catalog(target: Section) -> dict[str, str]:
         return {}
     if not name or not re.fullmatch(r"\w+", name):
         raise OptionError(section.at("name"), "a catalog needs a name of letters, digits and underscores")
-    prefix = f"spark.sql.catalog.{name}"
+    prefix = f"{_CATALOGS}{name}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {
         f"{prefix}.{key}": text for key, text in settings.items()
     }

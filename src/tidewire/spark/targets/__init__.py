@@ -14,9 +14,9 @@ TARGETS: Mapping[str, Callable[[SparkSession, str], Target]] = {"iceberg": Icebe
 """The table formats by name."""
 
 
-def open_target(spark: SparkSession, uri: str, format_: str) -> Target:
-    """The tables in a place."""
-    return TARGETS[format_](spark, uri)
+def open_target(spark: SparkSession, uri: str, format_: str, catalog: Mapping[str, str] = {}) -> Target:
+    """The tables in a place, or in the Iceberg catalog with these settings of Spark's."""
+    return IcebergTarget(spark, uri, catalog) if catalog else TARGETS[format_](spark, uri)
 
 
 __all__ = ["TARGETS", "DeltaTarget", "Field", "IcebergTarget", "Mark", "Size", "Target", "TargetError", "open_target"]
