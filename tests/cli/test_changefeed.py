@@ -18,11 +18,11 @@ from changefeed.config.config_requests import table as any_table
 from changefeed.http.servers import Api, process, server
 from changefeed.service.upstreams import START, until
 from integration.servers import free_port
-from tidewire.changefeed.config.secrets import Secret
 from tidewire.changefeed.http.authentication import Credentials, Guard
 from tidewire.cli.app import app
 from tidewire.codec import protocol
 from tidewire.model import RowChange
+from tidewire.secrets import Secret
 from tidewire.topic.files import FileTopics, messages_of
 from tidewire.workload import Habits, Workload
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from tidewire.changefeed.config.replica import DEFAULT, from_json, to_json, with_schema_registry
-from tidewire.changefeed.config.secrets import redacted
 from tidewire.changefeed.config.validate import Request, validate
 from tidewire.changefeed.http.client import ApiClient, Document
 from tidewire.changefeed.service.feed import NO_SAFE_POINT, NOT_EXISTS, FeedKey, unknown
@@ -26,6 +25,7 @@ from tidewire.cli.changes import changes
 from tidewire.cli.connection import CHANGEFEED_ID, NO_CONFIRM, ApiGroup, connected, print_json
 from tidewire.errors import ChangefeedError
 from tidewire.model.tso import physical_ms
+from tidewire.secrets import redacted
 
 _TSO = click.IntRange(0, 2**64 - 1)
 _FILE = click.Path(dir_okay=False, path_type=Path)

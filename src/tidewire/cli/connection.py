@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import click
 
-from tidewire.changefeed.config.secrets import Secret
 from tidewire.changefeed.http.authentication import Credentials
 from tidewire.changefeed.http.client import ApiClient
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import Secret
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from tidewire.changefeed.config.secrets import redacted
 from tidewire.changefeed.http.authentication import Credentials, Guard, is_loopback
 from tidewire.cli.connection import credential_options, credentials_of
+from tidewire.secrets import redacted
 
 log = logging.getLogger("tidewire.server")
 
@@ -104,10 +104,10 @@ def server(
     from tidewire.changefeed.http.app import web_app
     from tidewire.changefeed.http.documents import Node
     from tidewire.changefeed.http.server import HttpServer, listening_socket
-    from tidewire.changefeed.service.scrubbing import secrets_in, secrets_in_uri
     from tidewire.changefeed.service.service import Service
     from tidewire.changefeed.service.store import Store
     from tidewire.changefeed.source import open_source
+    from tidewire.secrets import secrets_in, secrets_in_uri
 
     credentials = credentials_of(auth_token, basic_user, basic_password)
     _check_access(addr, credentials, insecure)

@@ -7,15 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
 from tidewire.errors import OptionError
-
-HIDDEN = "xxxxx"
-_SHORT = 6
+from tidewire.secrets import is_secret, scrubbed, secrets_in_uri
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_SECRET = re.compile(r"pass|pwd|secret|token|credential|salt|sasl|private|(^|[-_.])key$", re.IGNORECASE)
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -30,37 +26,12 @@ class Secrets:
         """Look for secrets in the value of a setting."""
         if is_secret(name) and text:
             self.texts.add(text)
-        self.texts |= secrets_in(text)
+        if "://" in text:
+            self.texts |= {*secrets_in_uri(text)} - {""}
 
     def hide(self, text: str) -> str:
-        """A text without the secrets, however a URI writes them; short ones are found as whole words."""
-        forms = {form for secret in self.texts for form in (secret, quote(secret, safe=""), quote_plus(secret))}
-        for form in sorted(forms, key=len, reverse=True):
-            pattern = re.escape(form) if len(form) >= _SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
-            text = re.sub(pattern, HIDDEN, text)
-        return text
-
-
-def is_secret(name: str) -> bool:
-    """Is a setting of that name one whose value nobody should see?"""
-    return bool(_SECRET.search(name)) and name != "sasl-mechanism"
-
-
-def secrets_in(uri: str) -> set[str]:
-    """The passwords in a URI; nothing in a text that is none.
-
-    >>> secrets_in("kafka://broker:9092/orders?sasl-password=hush&consumer-group=lake")
-    {'hush'}
-    """
-    if "://" not in uri:
-        return set()
-    try:
-        parts = urlsplit(uri)
-        password = parts.password
-    except ValueError:
-        return set()
-    found = {value for name, value in parse_qsl(parts.query) if is_secret(name)}
-    return found | ({password} if password else set())
+        """A text without the secrets."""
+        return scrubbed(text, self.texts)
 
 
 class Section:

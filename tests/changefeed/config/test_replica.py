@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tidewire.changefeed.config.durations import Nanoseconds
 from tidewire.changefeed.config.reading import without_none
 from tidewire.changefeed.config.replica import DEFAULT, UNUSED, from_json, from_toml, merged, settled, to_json
-from tidewire.changefeed.config.secrets import Secret, SecretURI
 from tidewire.changefeed.config.sections import DispatchRule, ReplicaConfig
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import Secret, SecretURI
 
 TEXTS = st.text(max_size=8)
 SCALARS: dict[Any, st.SearchStrategy[Any]] = {

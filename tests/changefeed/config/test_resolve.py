@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from changefeed.config.config_requests import AVRO, AVRO_FILE, CANAL, CSV, OPEN, SIMPLE, check
-from tidewire.changefeed.config.secrets import Secret, SecretURI
 from tidewire.changefeed.config.settings import (
     Acks,
     BootstrapSettings,
@@ -27,6 +26,7 @@ from tidewire.codec.options import (
     LargeMessage,
     UnsignedBigintMode,
 )
+from tidewire.secrets import Secret, SecretURI
 
 
 def test_a_plain_kafka_sink() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.http.servers import server
-from tidewire.changefeed.config.secrets import Secret
 from tidewire.changefeed.http.app import VERBS
 from tidewire.changefeed.http.authentication import Credentials, Guard, is_loopback
+from tidewire.secrets import Secret
 
 TOKEN = Credentials(Secret("the-token"))
 BASIC = Credentials(user="me", password=Secret("pass:wörd"))

@@ -11,10 +11,10 @@ import pytest
 
 from changefeed.http.servers import server
 from integration.servers import free_port
-from tidewire.changefeed.config.secrets import Secret
 from tidewire.changefeed.http.authentication import Credentials, Guard
 from tidewire.changefeed.http.client import ApiClient
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import Secret
 
 
 class _Other(BaseHTTPRequestHandler):

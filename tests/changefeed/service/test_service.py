@@ -14,7 +14,6 @@ from changefeed.config.config_requests import table as any_table
 from changefeed.pieces import SetClock
 from changefeed.service.upstreams import KEY, START, Live, until, until_checkpoint, until_state
 from tidewire.changefeed.config.replica import from_toml
-from tidewire.changefeed.config.secrets import Secret
 from tidewire.changefeed.service.feed import FeedKey
 from tidewire.changefeed.service.lifecycle import Backoff, State
 from tidewire.changefeed.service.service import Change, Service, Wanted
@@ -23,6 +22,7 @@ from tidewire.changefeed.source import Source, open_source
 from tidewire.codec import protocol
 from tidewire.errors import ChangefeedError
 from tidewire.model import RowChange
+from tidewire.secrets import Secret
 from tidewire.topic.files import FileTopics, messages_of
 
 QUICK = Backoff(first=0.01, most=0.01)

@@ -12,12 +12,12 @@ import pytest
 
 from tidewire.changefeed.checkpoint import Checkpoint
 from tidewire.changefeed.config.replica import from_toml
-from tidewire.changefeed.config.secrets import Secret
 from tidewire.changefeed.service.failure import Failure
 from tidewire.changefeed.service.feed import Feed, FeedKey, Progress
 from tidewire.changefeed.service.lifecycle import Life, State
 from tidewire.changefeed.service.store import FILE, Store
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import Secret
 
 CONFIG = from_toml(
     """

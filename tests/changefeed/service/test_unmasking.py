@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidewire.changefeed.config.replica import from_json, from_toml, to_json
-from tidewire.changefeed.config.secrets import redacted
 from tidewire.changefeed.service.unmasking import unmasked, unmasked_uri
+from tidewire.secrets import redacted
 
 CONFIG = from_toml(
     """

@@ -17,7 +17,6 @@ from integration.certificates import Authority
 from integration.kafka import Cluster, Security, kafka
 from tidewire.changefeed.assembly import runner_for
 from tidewire.changefeed.checkpoint import MemoryCheckpoints
-from tidewire.changefeed.config.secrets import Secret
 from tidewire.changefeed.config.settings import Acks, KafkaSettings, Sasl, Tls
 from tidewire.changefeed.config.validate import Request, validate
 from tidewire.changefeed.sink.kafka import KafkaQueue
@@ -26,6 +25,7 @@ from tidewire.changefeed.sink.partitions import REFRESH_SECONDS
 from tidewire.changefeed.source import Resolved, open_source
 from tidewire.errors import ChangefeedError
 from tidewire.model import Ddl, Message, RowChange
+from tidewire.secrets import Secret
 from tidewire.workload import Workload, events
 
 pytestmark = pytest.mark.integration

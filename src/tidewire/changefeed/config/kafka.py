@@ -9,11 +9,11 @@ import re
 from tidewire.changefeed.config.durations import parse_duration
 from tidewire.changefeed.config.given import given_or
 from tidewire.changefeed.config.parameters import max_retry
-from tidewire.changefeed.config.secrets import NO_SECRET, NO_URI, Secret
 from tidewire.changefeed.config.sections import KafkaConfig, ReplicaConfig
 from tidewire.changefeed.config.settings import Acks, FileTopicSettings, Gssapi, KafkaSettings, OAuth, Sasl, Tls
 from tidewire.changefeed.config.uri import SinkURI
 from tidewire.codec import Options
+from tidewire.secrets import NO_SECRET, NO_URI, Secret
 
 COMPRESSIONS = frozenset({"none", "gzip", "snappy", "lz4", "zstd"})
 

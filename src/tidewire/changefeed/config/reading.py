@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 from tidewire.changefeed.config.durations import Nanoseconds, parse_duration
-from tidewire.changefeed.config.secrets import MASK, Secret, SecretURI, redacted
+from tidewire.secrets import MASK, Secret, SecretURI, redacted
 
 Section = TypeVar("Section")
 Naming: TypeAlias = Callable[[Field[Any]], tuple[str, ...]]

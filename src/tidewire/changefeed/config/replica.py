@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tidewire.changefeed.config.reading import VALUES, Naming, Reader, json_names, kind_of, listed, toml_names, written
-from tidewire.changefeed.config.secrets import SecretURI
 from tidewire.changefeed.config.sections import DEFAULT, DispatchRule, ReplicaConfig
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import SecretURI
 
 __all__ = [
     "DEFAULT",

@@ -8,7 +8,6 @@ from typing import TypeVar
 from tidewire.changefeed.config.given import given_or
 from tidewire.changefeed.config.kafka import file_topic_settings, kafka_settings
 from tidewire.changefeed.config.protocols import protocol_name
-from tidewire.changefeed.config.secrets import NO_URI
 from tidewire.changefeed.config.sections import (
     CodecConfig,
     KafkaConfig,
@@ -29,6 +28,7 @@ from tidewire.codec.options import (
     LargeMessage,
     UnsignedBigintMode,
 )
+from tidewire.secrets import NO_URI
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidewire.changefeed.config.durations import Nanoseconds, parse_duration
-from tidewire.changefeed.config.secrets import NO_SECRET, NO_URI, Secret, SecretURI
+from tidewire.secrets import NO_SECRET, NO_URI, Secret, SecretURI
 
 _TEN_MINUTES = parse_duration("10m")
 _A_DAY = parse_duration("24h")

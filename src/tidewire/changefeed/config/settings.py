@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidewire.changefeed.config.replica import ReplicaConfig
-from tidewire.changefeed.config.secrets import NO_SECRET, Secret, SecretURI
 from tidewire.changefeed.config.sections import PLAIN_CSV, ColumnSelector, CsvConfig, DispatchRule, FilterConfig
 from tidewire.changefeed.config.uri import SinkKind, SinkURI
 from tidewire.codec import Options
+from tidewire.secrets import NO_SECRET, Secret, SecretURI
 
 
 class Acks(StrEnum):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import unquote
 
-from tidewire.changefeed.config.secrets import NO_SECRET, Secret, redacted
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import NO_SECRET, Secret, redacted
 
 __all__ = ["SCHEMES", "SinkKind", "SinkURI", "redacted"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from tidewire.changefeed.http.toml import toml_text
 from tidewire.changefeed.service.failure import code_of, codes_in
-from tidewire.changefeed.service.scrubbing import scrubbed
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import scrubbed
 
 JSON = "application/json; charset=utf-8"
 TOML = "application/toml; charset=utf-8"

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from tidewire.changefeed.config.secrets import NO_SECRET, Secret
+from tidewire.secrets import NO_SECRET, Secret
 
 _LOCAL_NAMES = frozenset({"localhost", "ip6-localhost"})
 

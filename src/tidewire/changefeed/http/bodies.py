@@ -9,11 +9,10 @@ from typing import Any
 
 from tidewire.changefeed.config.reading import kind_of
 from tidewire.changefeed.config.replica import from_json
-from tidewire.changefeed.config.secrets import Secret, is_secret
 from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
-from tidewire.changefeed.service.scrubbing import secrets_in_uri
 from tidewire.changefeed.service.service import INVALID_PARAM, Change, Wanted
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import Secret, is_secret, secrets_in_uri
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
-from tidewire.changefeed.config.secrets import redacted
 from tidewire.changefeed.http.authentication import Credentials, is_loopback
 from tidewire.errors import ChangefeedError, MissingExtra
+from tidewire.secrets import redacted
 
 Document: TypeAlias = dict[str, Any]
 

@@ -12,7 +12,6 @@ from tidewire import __version__
 from tidewire.changefeed.config.durations import Nanoseconds, duration_text
 from tidewire.changefeed.config.reading import toml_names, written
 from tidewire.changefeed.config.replica import to_json
-from tidewire.changefeed.config.secrets import redacted
 from tidewire.changefeed.config.sections import ReplicaConfig
 from tidewire.changefeed.http.times import moment_text, seconds_text, tso_text
 from tidewire.changefeed.service.failure import Failure
@@ -23,6 +22,7 @@ from tidewire.changefeed.service.synced import Synced
 from tidewire.changefeed.service.tables import MatchedTables
 from tidewire.model import TableSchema
 from tidewire.model.tso import logical, physical_ms
+from tidewire.secrets import redacted
 
 Document: TypeAlias = dict[str, Any]
 

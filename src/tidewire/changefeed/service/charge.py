@@ -12,9 +12,9 @@ from tidewire.changefeed.runner import Runner
 from tidewire.changefeed.service.failure import Failure, code_of, told
 from tidewire.changefeed.service.feed import Feed, FeedKey, Progress, unknown
 from tidewire.changefeed.service.lifecycle import Backoff, Life, Move, State, moved, next_try, progressed, struck
-from tidewire.changefeed.service.scrubbing import scrubbed, secrets_in
 from tidewire.changefeed.service.store import Store
 from tidewire.changefeed.source import Source
+from tidewire.secrets import scrubbed, secrets_in
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from tidewire.changefeed.checkpoint import Checkpoint
 from tidewire.changefeed.config.belonging import belonging
-from tidewire.changefeed.config.secrets import Secret
 from tidewire.changefeed.config.sections import ReplicaConfig
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.uri import SinkURI
 from tidewire.changefeed.config.validate import Request, validate
 from tidewire.changefeed.service.lifecycle import Life, State
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import Secret
 
 NOT_EXISTS = "CDC:ErrChangeFeedNotExists"
 NO_SAFE_POINT = -1

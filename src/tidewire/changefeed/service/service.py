@@ -14,7 +14,6 @@ from datetime import datetime, timezone
 
 from tidewire import __version__
 from tidewire.changefeed.checkpoint import Checkpoint
-from tidewire.changefeed.config.secrets import NO_SECRET, Secret
 from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
 from tidewire.changefeed.config.validate import Checked, Request, validate
 from tidewire.changefeed.service.charge import FeedCharge, Keeper
@@ -30,6 +29,7 @@ from tidewire.changefeed.source import Source
 from tidewire.errors import ChangefeedError
 from tidewire.model import TableSchema
 from tidewire.model.tso import LOGICAL_BITS
+from tidewire.secrets import NO_SECRET, Secret
 
 log = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from typing import Any
 
 from tidewire.changefeed.checkpoint import Checkpoint
 from tidewire.changefeed.config.replica import from_json, to_json
-from tidewire.changefeed.config.secrets import Secret
 from tidewire.changefeed.service.failure import Failure
 from tidewire.changefeed.service.feed import Feed, FeedKey, Progress
 from tidewire.changefeed.service.lifecycle import Life, State
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import Secret
 
 VERSION = 1
 FILE = "changefeeds.db"

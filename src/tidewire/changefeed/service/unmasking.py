@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from tidewire.changefeed.config.secrets import MASK, Secret, SecretURI, redacted
+from tidewire.secrets import MASK, Secret, SecretURI, redacted
 
 Section = TypeVar("Section")
 

@@ -1,6 +1,6 @@
 """Where changes come from: a database, a seeded workload, or the topics of another changefeed.
 
-``mysql://…``, ``tidb://…``            the binlog of a database
+``mysql://…``, ``mariadb://…``         the binlog of a database
 ``workload://SEED?transactions=300``   a workload that needs nothing
 ``kafka://…``, ``file-topic:…``        topics, in any protocol
 """

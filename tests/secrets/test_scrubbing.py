@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidewire.changefeed.config.replica import from_toml
-from tidewire.changefeed.config.secrets import Secret
-from tidewire.changefeed.service.scrubbing import scrubbed, secrets_in, secrets_in_uri
+from tidewire.secrets import Secret, scrubbed, secrets_in, secrets_in_uri
 
 CONFIG = """
 [sink]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from changefeed.config.config_requests import AVRO_FILE, NOW
 from tidewire.changefeed.config.replica import from_json, from_toml, to_json, with_schema_registry
-from tidewire.changefeed.config.secrets import Secret, SecretURI, is_secret, redacted
 from tidewire.changefeed.config.uri import SinkURI
 from tidewire.changefeed.config.validate import Request, validate
 from tidewire.errors import ChangefeedError
+from tidewire.secrets import Secret, SecretURI, is_secret, redacted
 
 MARK, RAW_MARK = "§", "~"
 """In every password, and in nothing else that is printed."""

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
-from tidewire.changefeed.config.secrets import MASK, Secret, SecretURI, is_secret
+from tidewire.secrets.redaction import MASK, Secret, SecretURI, is_secret
 
 _USER = re.compile(r"://[^/@]*?:(.*)@", re.DOTALL)
-_SHORTEST = 3
-"""What is shorter is in every text, whether it is a secret or not."""
+_SHORT = 3
+"""What is shorter is in every text, whether it is a secret or not, and hidden only where it is a word."""
 
 
 def secrets_in_uri(uri: str) -> Iterator[str]:
@@ -45,11 +45,13 @@ def secrets_in(thing: Any) -> Iterator[str]:
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """A text with a mask in place of every secret.
+    """A text with a mask in place of every secret, also where a URI writes it otherwise.
 
     >>> scrubbed("login of me:hush failed", ["hush"])
     'login of me:xxxxx failed'
     """
-    for secret in sorted({secret for secret in secrets if len(secret) >= _SHORTEST}, key=len, reverse=True):
-        text = text.replace(secret, MASK)
+    forms = {form for secret in secrets if secret for form in (secret, quote(secret, safe=""), quote_plus(secret))}
+    for form in sorted(forms, key=len, reverse=True):
+        pattern = re.escape(form) if len(form) >= _SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
+        text = re.sub(pattern, MASK, text)
     return text

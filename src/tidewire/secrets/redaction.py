@@ -9,7 +9,8 @@ from urllib.parse import unquote, unquote_plus
 MASK = "xxxxx"
 
 _SECRET_NAME = re.compile(
-    r"pass|pwd|secret|token|credential|private|signature|(access|account|shared|encryption)[-_]?key|^(sas|sig|auth)$",
+    r"pass|pwd|secret|token|credential|private|signature|salt|jaas|(access|account|shared|encryption)[-_.]?key|[-_.]key$"
+    r"|^(sas|sig|auth)$",
     re.IGNORECASE,
 )
 _PLACE_NAME = re.compile(r"ur[il]$", re.IGNORECASE)
