@@ -51,7 +51,7 @@ ALLOWED = {
     "topic": {"topic", "model", "errors"},
     "ddl": {"ddl", "model", "errors"},
     "dispatch": {"dispatch", "ddl", "codec", "model", "errors"},
-    "workload": {"workload", "dispatch", "arrow", "codec", "plain", "model", "errors"},
+    "workload": {"workload", "dispatch", "ddl", "arrow", "codec", "plain", "model", "errors"},
     "changefeed": {
         *("changefeed", "dispatch", "ddl", "workload", "topic", "arrow", "codec", "registry", "plain"),
         *("model", "errors", "secrets"),

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from tidewire.ddl.quoting import quoted
 from tidewire.model import Column, Index, MySQLType, TableName
 from tidewire.model.types import FLOATS, INTEGERS, TEXTUAL
 from tidewire.workload.shapes import Shape
 
 _NUMBERS = INTEGERS | FLOATS | {MySQLType.DECIMAL, MySQLType.YEAR}
-
-
-def quoted(*names: str) -> str:
-    """Names in backquotes, with dots between them."""
-    return ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 
 def type_text(column: Column) -> str:

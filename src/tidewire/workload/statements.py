@@ -8,11 +8,12 @@ from enum import StrEnum
 from random import Random
 from typing import NamedTuple
 
+from tidewire.ddl.quoting import quoted
 from tidewire.model import Column, Ddl, DdlType, Index, MySQLType, Row, TableName, TableSchema
 from tidewire.plain import value_from_plain
 from tidewire.workload.database import Clock, Database, Table, built
 from tidewire.workload.shapes import Shape, column, indexable, random_shape
-from tidewire.workload.sql import alter_table, create_table, definition, quoted
+from tidewire.workload.sql import alter_table, create_table, definition
 
 
 class Kind(StrEnum):

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from tidewire.changefeed.source.mysql.temporal import timestamp_in_zone
+from tidewire.ddl.quoting import quoted
 from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValue, TableName, Time, Value
 from tidewire.model.types import INTEGERS
 from tidewire.model.values import enum_text, set_text
@@ -24,14 +25,9 @@ _ASKED: Mapping[MySQLType, str] = {
 }
 
 
-def quoted(name: str) -> str:
-    """A name as SQL writes it."""
-    return f"`{name.replace('`', '``')}`"
-
-
 def full_name(name: TableName) -> str:
     """A table's name, with its database, as SQL writes it."""
-    return f"{quoted(name.schema)}.{quoted(name.table)}"
+    return quoted(*name)
 
 
 def asked(column: Column) -> str:

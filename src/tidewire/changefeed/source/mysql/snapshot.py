@@ -14,7 +14,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from tidewire.changefeed.source.base import Upstream
-from tidewire.changefeed.source.mysql.answers import answer, asked, full_name, quoted
+from tidewire.changefeed.source.mysql.answers import answer, asked, full_name
 from tidewire.changefeed.source.mysql.binlog import defines
 from tidewire.changefeed.source.mysql.catalog import definition, schemas_of, table_names
 from tidewire.changefeed.source.mysql.clock import at_millisecond
@@ -25,6 +25,7 @@ from tidewire.changefeed.source.mysql.schemas import Schemas
 from tidewire.changefeed.source.mysql.server import Facts
 from tidewire.changefeed.source.mysql.statements import Wanted
 from tidewire.changefeed.source.mysql.uri import Settings
+from tidewire.ddl.quoting import quoted
 from tidewire.model import Ddl, DdlType, Generated, RowChange, TableName, TableSchema
 
 CHUNK_ROWS = 1000

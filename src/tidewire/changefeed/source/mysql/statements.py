@@ -11,12 +11,13 @@ from typing import TypeAlias
 
 from tidewire.changefeed.source.mysql.actions import alter_type
 from tidewire.changefeed.source.mysql.alteration import alteration
-from tidewire.changefeed.source.mysql.answers import full_name, quoted
+from tidewire.changefeed.source.mysql.answers import full_name
 from tidewire.changefeed.source.mysql.dialect import bare, translated, with_collation, without_words
 from tidewire.changefeed.source.mysql.schemas import SYSTEM, Schemas
 from tidewire.ddl.edits import CreateTable, Impossible
 from tidewire.ddl.lex import lex
 from tidewire.ddl.parse import edits
+from tidewire.ddl.quoting import quoted
 from tidewire.ddl.reader import Reader, Unreadable
 from tidewire.ddl.shape import altered
 from tidewire.ddl.types import read_charset
