@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JARS := $(VENV)/.jars
-WORKERS ?= 2
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 
@@ -32,7 +32,7 @@ demo: $(JARS) ## A tour: a workload in five protocols becomes tables, checked
 
 .PHONY: test
 test: $(JARS) ## Run all tests
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
 check: $(READY) ## Format, lint, type-check

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,15 @@ if os.environ.get("CI"):
 def pytest_configure(config: pytest.Config) -> None:
     """PySpark leaves the socket of every ``collect`` to the garbage collector, which may come in any later test."""
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files whose tests take long come first, so that no process is left alone with one in the end."""
+    ranks: dict[Path, int] = {}
+    for item in items:
+        rank = 0 if item.get_closest_marker("integration") else 1 if item.get_closest_marker("slow") else 2
+        ranks[item.path] = min(rank, ranks.get(item.path, rank))
+    items.sort(key=lambda item: ranks[item.path])
 
 
 @pytest.fixture(scope="session")

@@ -64,7 +64,7 @@ def test_tables_are_right_after_five_kills_a_lost_broker_and_a_new_partition(
     parts = [lines[begin : begin + size] for begin in range(0, len(lines), size)]
     with kafka(3) as cluster:
         created(cluster, "feed", copies=3)
-        uri = f"kafka://{cluster.bootstrap}/feed?max-offsets-per-batch=200"
+        uri = f"kafka://{cluster.bootstrap}/feed?max-offsets-per-batch=500"
 
         for life, point in enumerate(points):
             send_lines(cluster, "feed", parts[life])

@@ -27,7 +27,7 @@ KILLER = Path(__file__).parents[1] / "killed_sync.py"
     [(Point.STAGED, 1), (Point.STEP, 4), (Point.APPLIED, 1), (Point.PUBLISHED, 1), (Point.SAVED, 1)],
 )
 def test_a_killed_driver_changes_nothing(spark: SparkSession, tmp_path: Path, point: Point, count: int) -> None:
-    workload = Workload(11, transactions=30, tables=2, habits=Habits(statements=0.1))
+    workload = Workload(11, transactions=14, tables=2, habits=Habits(statements=0.1))
     production = produce(workload, Delivery("open-protocol", Options()), ["restart"])
     topics, _ = put(production, tmp_path / "topics")
     killed = subprocess.run(
