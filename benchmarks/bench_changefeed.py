@@ -1,12 +1,15 @@
 """How much does a changefeed cost, the whole way from a workload to a real Kafka?
 
 Prints the CPU time a row takes (workload, filter, dispatch, encoding, producing, all threads), its ratio to one
-standard ``json.dumps`` of the same messages in the same run, and how much the process grew over a million rows,
+standard ``json.dumps`` of the same messages in the same run, and how much the process grew over ten million rows,
 beyond what the workload itself remembers. The broker is another process and does not count.
+
+    python benchmarks/bench_changefeed.py --rows 1000000      a quick run
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import resource
 import sys
@@ -27,7 +30,7 @@ from tidewire.changefeed.source import open_source
 
 TESTS = Path(__file__).parents[1] / "tests"
 LIMIT = 2.5
-ROWS = 1_000_000
+ROWS = 10_000_000
 WARM_UP = 300_000
 SAMPLE = 50_000
 COLUMNS = 6
@@ -69,7 +72,7 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure() -> list[dict[str, Any]]:
+def measure(rows: int = ROWS) -> list[dict[str, Any]]:
     """CPU time of a row in nanoseconds, its ratio to the unit and the limit, and MiB beyond the workload's own."""
     sys.path.insert(0, str(TESTS))
     from integration.kafka import kafka
@@ -77,14 +80,14 @@ def measure() -> list[dict[str, Any]]:
     with kafka() as cluster:
         warm, main = (settings_of(f"kafka://{cluster.bootstrap}/{topic}") for topic in ("warm", "bench"))
         fed(warm, WARM_UP)
-        fed(main, ROWS, BlackholeSink())  # a workload remembers its keys; that much it takes by itself
+        fed(main, rows, BlackholeSink())  # a workload remembers its keys; that much it takes by itself
         before = peak_mib()
-        spent = fed(main, ROWS) / ROWS
+        spent = fed(main, rows) / rows
         growth = peak_mib() - before
         one = unit(main)
     return [
         {
-            "rows": ROWS,
+            "rows": rows,
             "row_ns": spent * 1e9,
             "dumps_ns": one * 1e9,
             "ratio": spent / one,
@@ -95,7 +98,9 @@ def measure() -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    for found in measure():
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=ROWS)
+    for found in measure(parser.parse_args().rows):
         print(
             f"{found['rows']} rows: {found['row_ns']:.0f} ns CPU each, json.dumps {found['dumps_ns']:.0f} ns, "
             f"ratio {found['ratio']:.2f} (limit {found['limit']:.1f}), grew by {found['growth_mib']:.0f} MiB"

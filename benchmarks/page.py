@@ -168,17 +168,17 @@ def main() -> None:
 
 def renew(modules: list[str]) -> None:
     """Measure some benchmarks again and put their sections in the page; the others stay as they were."""
-    text = PAGE.read_text("utf-8")
+    head, *parts = PAGE.read_text("utf-8").split("\n## ")
+    sections = {part.partition("\n")[0]: f"## {part.rstrip()}\n" for part in parts}
     PICTURES.mkdir(exist_ok=True)
     for bench in (bench for bench in BENCHES if bench.module in modules):
         rows = measured(bench.module)
         if bench.plot is not None:
             plots.save(bench.plot(rows), picture(bench))
-        before, _, rest = text.partition(f"## {bench.title}\n")
-        _, heading, after = rest.partition("\n## ")
-        text = "\n".join([before.rstrip("\n") + "\n", *section(bench, rows)]) + f"{heading}{after}"
+        sections[bench.title] = "\n".join(section(bench, rows))
         print(bench.table(rows), flush=True)
-    PAGE.write_text(text, "utf-8")
+        known = [sections[each.title] for each in BENCHES if each.title in sections]
+        PAGE.write_text("\n".join([head.rstrip() + "\n", *known]), "utf-8")
 
 
 def measured(module: str) -> Rows:

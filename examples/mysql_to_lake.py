@@ -34,5 +34,5 @@ def replicate(upstream: str, folder: Path) -> None:
 
 
 with TemporaryDirectory() as temporary:
-    upstream, folder = sys.argv[1:] or ("workload://7?transactions=50", temporary)
+    upstream, folder = sys.argv[1:] or ("workload://7?transactions=20", temporary)
     replicate(upstream, Path(folder))
