@@ -24,16 +24,16 @@ def runner_for(
     """The runner of a changefeed. ``sink`` takes the place of the one the settings name."""
     kept = checkpoints.load()
     begins = start_ts if kept is None else kept.ts
-    storage = settings.storage
+    storage, filter_, check = settings.storage, dispatching(settings).filter, check_for(settings.options)
     return Runner(
         source,
-        open_sink(settings, begins) if sink is None else sink,
-        dispatching(settings).filter,
+        open_sink(settings, begins) if sink is None else sink,  # after all that may be refused: nobody would close it
+        filter_,
         checkpoints,
         start_ts=start_ts,
         target_ts=target_ts,
         interval=settings.watermark_interval if storage is None else storage.flush_interval,
-        check=check_for(settings.options),
+        check=check,
         by_columns=not _looks_at_rows(settings),
     )
 
