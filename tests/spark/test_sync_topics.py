@@ -17,7 +17,7 @@ CASES = [
     ("seed23", "simple-json.faults", "iceberg", Mode.MIRROR),
     ("seed23-classic", "simple-avro.faults", "iceberg", Mode.MIRROR),
     ("seed23-classic", "craft.faults", "iceberg", Mode.MIRROR),
-    ("seed23-classic", "canal-json", "delta", Mode.MIRROR),
+    ("seed11-classic", "canal-json", "delta", Mode.MIRROR),
     ("seed23", "canal-json", "iceberg", Mode.SCD2),
     ("seed11-classic", "open-protocol", "iceberg", Mode.HISTORY),
 ]
