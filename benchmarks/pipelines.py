@@ -122,7 +122,7 @@ def run_tidewire(source_of: Callable[[SparkSession], Source], lake: Path, *, spl
 
 def reduced(spark: SparkSession, work: Work) -> None:
     """Compute the last change of every key of the batch that was just staged."""
-    from tidewire.spark.apply.changes import Changes, last_per
+    from tidewire.spark.apply.changes import LAST, Changes, last_per
     from tidewire.spark.apply.layout import key_names
     from tidewire.sync.manifest import Manifest
     from tidewire.sync.steps import Merge, Slice
@@ -133,8 +133,7 @@ def reduced(spark: SparkSession, work: Work) -> None:
         return
     slices = tuple(Slice(file, file.min_ts, file.max_ts) for file in files)
     changes = Changes(spark, Merge(files[0].shape, slices, max(file.max_ts for file in files)))
-    rank = ("ts", "live", "offset", "sub")
-    last_per(changes.effects(), key_names(changes.key), rank).write.format("noop").mode("overwrite").save()
+    last_per(changes.effects(), key_names(changes.key), LAST).write.format("noop").mode("overwrite").save()
 
 
 def run_by_hand(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tidewire.codec import Options, protocol
 from tidewire.model import Column, Ddl, DdlType, Event, Index, Message, RowChange, TableName, TableSchema, Watermark
-from tidewire.spark.sync import Job
+from tidewire.spark.sync import Job, Point, Report
 from tidewire.topic.files import FileTopics
 
 OPTIONS = {"enable-tidb-extension": "true"}
@@ -27,6 +27,20 @@ def table(number: int, columns: int = 2) -> TableSchema:
         table_id=100 + number,
         version=1,
     )
+
+
+class Reports:
+    """An observer that remembers."""
+
+    def __init__(self) -> None:
+        self.all: list[Report] = []
+
+    def reached(self, point: Point) -> None:
+        """A batch came to a point."""
+
+    def finished(self, report: Report) -> None:
+        """A batch is done."""
+        self.all.append(report)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from growing_topic import JOB, Feed, table
+from growing_topic import JOB, Feed, Reports, table
 from sync_checks import synced
 from tidewire.errors import OptionError, SyncError
 from tidewire.model import TableName
@@ -302,20 +302,6 @@ def test_a_sync_and_maintenance_take_turns_and_both_come_to_their_end(spark: Spa
     state = newest_state(Work.of(target))
     assert state is not None
     assert state.applied == made.ts
-
-
-class Reports:
-    """An observer that remembers."""
-
-    def __init__(self) -> None:
-        self.all: list[Report] = []
-
-    def reached(self, point: Point) -> None:
-        """A batch came to a point."""
-
-    def finished(self, report: Report) -> None:
-        """A batch is done."""
-        self.all.append(report)
 
 
 @pytest.mark.slow

@@ -11,29 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from growing_topic import JOB, Feed, table
+from growing_topic import JOB, Feed, Reports, table
 from sync_checks import synced
 from tidewire.spark.published import documents
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.states import newest_state
-from tidewire.spark.sync import Point, Report
 from tidewire.spark.work import Work
 
 MIB = 1 << 20
-
-
-class Reports:
-    """An observer that remembers."""
-
-    def __init__(self) -> None:
-        self.all: list[Report] = []
-
-    def reached(self, point: Point) -> None:
-        """A batch came to a point."""
-
-    def finished(self, report: Report) -> None:
-        """A batch is done."""
-        self.all.append(report)
 
 
 def staged(target: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
@@ -15,15 +15,15 @@ _SHORT = 3
 """What is shorter is in every text, whether it is a secret or not, and hidden only where it is a word."""
 
 
-def secrets_in_uri(uri: str) -> Iterator[str]:
-    """The password of a URI and the values of its secret parameters, as written and decoded."""
+def secrets_in_uri(uri: str, secret: Callable[[str], bool] = is_secret) -> Iterator[str]:
+    """The password of a URI and the values of parameters with a ``secret`` name, as written and decoded."""
     found = [user[1] for user in [_USER.search(uri)] if user]
     for pair in uri.partition("?")[2].split("&"):
         name, _, value = pair.partition("=")
-        if is_secret(unquote_plus(name)):
+        if secret(unquote_plus(name)):
             found.append(value)
         elif "://" in (plain := unquote(value)):
-            yield from secrets_in_uri(plain)
+            yield from secrets_in_uri(plain, secret)
     for text in found:
         yield from (text, unquote(text), unquote_plus(text))
 

@@ -13,7 +13,14 @@ from tidewire.secrets import is_secret, scrubbed, secrets_in_uri
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
+_MORE = re.compile(r"sasl|^key$", re.IGNORECASE)
+
 Word = TypeVar("Word", bound=StrEnum)
+
+
+def _is_secret(name: str) -> bool:
+    """Is a setting of that name one whose value nobody should see? Of a source's SASL and keys nobody sees anything."""
+    return is_secret(name) or (bool(_MORE.search(name)) and name != "sasl-mechanism")
 
 
 @dataclass(slots=True)
@@ -24,10 +31,10 @@ class Secrets:
 
     def add(self, name: str, text: str) -> None:
         """Look for secrets in the value of a setting."""
-        if is_secret(name) and text:
+        if _is_secret(name) and text:
             self.texts.add(text)
         if "://" in text:
-            self.texts |= {*secrets_in_uri(text)} - {""}
+            self.texts |= {*secrets_in_uri(text, _is_secret)} - {""}
 
     def hide(self, text: str) -> str:
         """A text without the secrets."""

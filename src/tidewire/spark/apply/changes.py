@@ -293,6 +293,10 @@ def key_columns(table: TableSchema) -> tuple[Column, ...]:
     return tuple(column for column in table.columns if column.handle_key)
 
 
+LAST: Final = ("ts", "live", "offset", "sub")
+"""What ranks the changes of a key: of two at one ts an upsert wins over a delete, then the later position."""
+
+
 def last_per(rows: DataFrame, keys: Sequence[str], rank: Sequence[str]) -> DataFrame:
     """The rows with the highest rank among those with the same keys.
 

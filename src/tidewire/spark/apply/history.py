@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidewire.arrow.policy import Policy
 from tidewire.model import Column, TableName, TableSchema
-from tidewire.spark.apply.changes import Changes, last_per
+from tidewire.spark.apply.changes import LAST, Changes, last_per
 from tidewire.spark.apply.layout import META, completed, folded_keys, key_names, same_key, user_columns, user_fields
 from tidewire.spark.apply.statements import run, run_with
 from tidewire.spark.targets import Field, Mark, Target
@@ -104,7 +104,7 @@ class History:
         moved = since.where("_tw_op = 'update'").selectExpr(*place, *folded_keys(key, OLD), row, *_aliased(key))
         moved = moved.where(" OR ".join(f"k{number} <> new{number}" for number in range(len(key))))
         effects = effects.unionAll(moved.select(*effects.columns))
-        last = last_per(effects, key_names(key), ("ts", "live", "offset", "sub"))
+        last = last_per(effects, key_names(key), LAST)
         return last.where("live").select("row.*")
 
 

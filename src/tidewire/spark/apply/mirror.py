@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from tidewire.arrow.policy import Policy
 from tidewire.model import Column, TableName, TableSchema
-from tidewire.spark.apply.changes import Changes, last_per
+from tidewire.spark.apply.changes import LAST, Changes, last_per
 from tidewire.spark.apply.layout import key_names, same_key, user_fields
 from tidewire.spark.apply.statements import run, run_with
 from tidewire.spark.targets import Field, Mark, Target
@@ -39,7 +39,7 @@ class Mirror:
             f"{quoted(column.name)} = {_value(column, number, changes.lacks)}"
             for number, column in enumerate(table.columns)
         )
-        last = last_per(changes.effects(), key_names(changes.key), ("ts", "live", "offset", "sub"))
+        last = last_per(changes.effects(), key_names(changes.key), LAST)
         run_with(
             target,
             mark,
