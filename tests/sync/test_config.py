@@ -202,9 +202,8 @@ def test_passwords_in_uris_are_secrets_too() -> None:
     config = read('source = "kafka://me:hush@localhost:9092/t?sasl-password=mum%26"')
 
     assert config.secrets.hide("hush mum& mum%26") == "xxxxx xxxxx xxxxx"
-    sasl = read(
-        'source = "kafka://localhost:9092/t?sasl-user=reader&sasl-mechanism=PLAIN"\nspark = {kafka-sasl-config = "jaas!"}'
-    )
+    uri = "kafka://localhost:9092/t?sasl-user=reader&sasl-mechanism=PLAIN"
+    sasl = read(f'source = "{uri}"\nspark = {{kafka-sasl-config = "jaas!"}}')
     assert sasl.secrets.hide("reader jaas! PLAIN") == "xxxxx xxxxx PLAIN"
     assert Secrets().hide("nothing") == "nothing"
     assert Secrets({"me"}).hide("some of me") == "some of xxxxx"
