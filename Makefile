@@ -34,6 +34,10 @@ demo: $(JARS) ## A tour: a workload in five protocols becomes tables, checked
 test: $(JARS) ## Run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
+.PHONY: matrix
+matrix: $(JARS) ## Sync every recorded topic in every protocol, format and mode, for hours
+	$(BIN)/pytest -n 2 --maxschedchunk 1 -m matrix tests/spark/test_matrix.py
+
 .PHONY: check
 check: $(READY) ## Format, lint, type-check
 	$(BIN)/ruff format --check .

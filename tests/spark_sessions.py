@@ -12,16 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidewire.spark.jars import fetch
-from tidewire.spark.session import session
+from tidewire.spark.session import BRIEF, session
 
-SMALL = {
+SMALL = BRIEF | {
     # Two test processes share a machine of two cores.
     "spark.driver.memory": "1500m",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # Code runs too briefly here for the optimising compiler to pay. Without it Java sets aside only 48 MB for compiled
-    # code, and compiles nothing more once that is full.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
 }
 
 

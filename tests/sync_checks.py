@@ -82,10 +82,10 @@ def assert_equal(
         assert [column.name for column in columns] == wanted["columns"], name
         assert list(table.schema.handle_key) == wanted["key"], name
         rows = [list(row.values()) for row in canonical(found[str(name)], table.schema, found.time_zone)]
-        assert _comparable(rows, columns, floats) == _comparable(wanted["rows"], columns, floats), name
+        assert comparable(rows, columns, floats) == comparable(wanted["rows"], columns, floats), name
 
 
-def _comparable(rows: Iterable[Sequence[Any]], columns: Sequence[Column], floats: bool) -> list[str]:
+def comparable(rows: Iterable[Sequence[Any]], columns: Sequence[Column], floats: bool) -> list[str]:
     """Rows in an order of their own; floating point numbers have several texts."""
 
     def value_of(value: Any, column: Column) -> Any:

@@ -25,6 +25,11 @@ def read(topic: str, file: str) -> str:
         return text.read()
 
 
+def names(topic: str) -> list[str]:
+    """The files with a topic's messages, such as ``canal-json.faults``."""
+    return sorted(path.name.removesuffix(".jsonl.xz") for path in (TOPICS / topic).glob("*.jsonl.xz"))
+
+
 def lines(topic: str, name: str) -> list[dict[str, Any]]:
     """The messages of a topic in produced order."""
     return [json.loads(line) for line in read(topic, f"{name}.jsonl").splitlines()]

@@ -91,7 +91,15 @@ class Broker(OwnProcess):
             raise RuntimeError(f"the broker's folder cannot be made:\n{self.log()}")
 
     def _java(self, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", self._classpath, *arguments]
+        command = [
+            java(),
+            "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-cp",
+            self._classpath,
+            *arguments,
+        ]
         with (self._home / "log").open("ab") as output:
             return subprocess.Popen(
                 command, cwd=self._home, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT

@@ -87,6 +87,7 @@ def schema_registry() -> Iterator[str]:
         java(),
         "-Xmx384m",
         "-XX:TieredStopAtLevel=1",  # half the time to start
+        "-XX:+UseSerialGC",
         "-Dquarkus.http.host=127.0.0.1",
         f"-Dquarkus.http.port={port}",
         "-jar",

@@ -209,6 +209,22 @@ def test_passwords_in_uris_are_secrets_too() -> None:
     assert Secrets({"me"}).hide("some of me") == "some of xxxxx"
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("kafka.sasl.jaas.config", False),
+        ("spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net", False),
+        ("spark.hadoop.fs.s3a.secret.key", False),
+        ("kafka.sasl.mechanism", True),
+        ("spark.sql.shuffle.partitions", True),
+    ],
+)
+def test_a_name_with_dots_is_looked_at_as_a_whole(name: str, told: bool) -> None:
+    config = read(f'[spark]\n"{name}" = "value!"')
+
+    assert (config.secrets.hide("value!") == "value!") is told
+
+
 def test_variables_stand_anywhere_in_a_text_and_can_be_escaped() -> None:
     config = read(
         'master = "spark://${HOST}:${PORT}"\ntarget = "$${HOST}"\nparallel = "${N}"', HOST="h", PORT="7", N="3"

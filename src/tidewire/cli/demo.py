@@ -53,7 +53,7 @@ def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
     try:
         from tidewire.cli.demo_page import page
         from tidewire.cli.demo_run import run
-        from tidewire.spark.session import borrowed
+        from tidewire.spark.session import BRIEF, borrowed
     except ImportError as error:
         raise MissingExtra(str(error.name or error), "sync") from error
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
@@ -67,7 +67,7 @@ def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
     console.rule("[bold]five protocols, five syncs")
     console.print(f"[dim]with faults: {', '.join(FAULTS)}. Starting Spark …[/dim]")
     outcomes = []
-    with borrowed("tidewire demo", master="local[2]", conf=_SMALL) as spark:
+    with borrowed("tidewire demo", master="local[2]", conf=BRIEF | _SMALL) as spark:
         for name in names or PROTOCOLS:
             with console.status(f"{name} …"):
                 outcome = run(spark, folder / name, name, workload, FAULTS)
@@ -88,8 +88,6 @@ _SMALL = {
     "spark.driver.memory": "1500m",
     # A thousand rows need no more, and every task more would cost its start.
     "spark.sql.shuffle.partitions": "2",
-    # Nothing runs long enough here for the optimising compiler to pay; without it the room for code would be too small.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
 }
 
 

@@ -41,11 +41,11 @@ def show(
       tidewire show /data/lake shop.orders --at 470490294578577416 --output json
     """
     try:
-        from tidewire.spark.session import borrowed
+        from tidewire.spark.session import BRIEF, borrowed
         from tidewire.spark.snapshot import snapshot
     except ImportError as error:
         raise MissingExtra(str(error.name or error), "sync") from error
-    with hidden(config.secrets), borrowed("tidewire show", conf=config.spark) as spark:
+    with hidden(config.secrets), borrowed("tidewire show", conf=BRIEF | dict(config.spark)) as spark:
         found = snapshot(spark, target, at, catalog=config.catalog)
         lines = _tables(found) if table is None else _rows(found, _named(found, table), changes, limit)
     if output == "json":

@@ -138,16 +138,17 @@ def sync(
         raise MissingExtra(str(error.name or error), "sync") from error
     parameters = config.parameters if ctx.get_parameter_source("source") is ParameterSource.DEFAULT_MAP else {}
     secrets = Secrets({*config.secrets.texts})
-    secrets.add("source", source)
+    given, conf = parse_pairs(settings, "--option"), parse_pairs(spark_settings, "--spark")
+    for name, text in {"source": source, **given, **conf}.items():
+        secrets.add(name, text)
     with hidden(secrets):
         place = _place(source, parameters, most_offsets)
-        told = dict(config.option) | parse_pairs(settings, "--option")
+        told = dict(config.option) | given
         _check_options(told)
         rules = _rules(tables, config)
         _check_catalog(target_format, config.catalog)
         every = Every.parse(maintain_every)
-        conf = dict(config.spark) | parse_pairs(spark_settings, "--spark")
-        with borrowed("tidewire sync", master=master, conf=conf) as spark:
+        with borrowed("tidewire sync", master=master, conf=dict(config.spark) | conf) as spark:
             topics = open_source(spark, place)
             options = completed(protocol_name, dict(topics.options) | told, topics.sample(20))
             job = Job(

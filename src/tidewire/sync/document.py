@@ -13,14 +13,14 @@ from tidewire.secrets import is_secret, scrubbed, secrets_in_uri
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-_MORE = re.compile(r"sasl|^key$", re.IGNORECASE)
+_MORE = re.compile(r"sasl(?![-_.]mechanism$)|(^|\.)key$", re.IGNORECASE)
 
 Word = TypeVar("Word", bound=StrEnum)
 
 
 def _is_secret(name: str) -> bool:
     """Is a setting of that name one whose value nobody should see? Of a source's SASL and keys nobody sees anything."""
-    return is_secret(name) or (bool(_MORE.search(name)) and name != "sasl-mechanism")
+    return is_secret(name) or bool(_MORE.search(name))
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class Section:
 
     def _text(self, value: Any, path: str) -> str:
         text = self._filled(value, path)
-        self._secrets.add(path.rpartition(".")[2], text)
+        self._secrets.add(path, text)
         return text
 
     def _filled(self, value: Any, path: str) -> str:
