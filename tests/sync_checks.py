@@ -7,18 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 import topic_files
 from tidewire.cli.show import canonical
-from tidewire.model import Column, MySQLType, Position
+from tidewire.model import Column, MySQLType, Position, TableName
 from tidewire.model.types import FLOATS
 from tidewire.plain import message_from_plain
 from tidewire.spark.guess import gated
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
 from tidewire.spark.sync import Job, Observer, Silent, Sync
-from tidewire.spark.targets import open_target
+from tidewire.spark.targets import IcebergTarget, Target, open_target
 from tidewire.spark.work import Work
 from tidewire.sync.state import State
 from tidewire.topic.files import FileTopics
@@ -81,8 +84,50 @@ def assert_equal(
         columns = table.schema.columns
         assert [column.name for column in columns] == wanted["columns"], name
         assert list(table.schema.handle_key) == wanted["key"], name
-        rows = [list(row.values()) for row in canonical(found[str(name)], table.schema, found.time_zone)]
-        assert comparable(rows, columns, floats) == comparable(wanted["rows"], columns, floats), name
+        rows = canonical(found[str(name)].toArrow(), table.schema, found.time_zone)
+        assert rows_of(rows, columns, floats) == comparable(wanted["rows"], columns, floats), name
+
+
+def assert_others_read(
+    spark: SparkSession, target: Path, format_: str, moment: Mapping[str, Any], *, floats: bool = True
+) -> int:
+    """Engines other than Spark read the rows of a recorded moment too; of how many tables."""
+    found = snapshot(spark, str(target))
+    count = 0
+    for name, table in found.tables.items():
+        rows = _READERS[format_](open_target(spark, str(target), format_), target, name)
+        if rows is not None:
+            count += 1
+            wanted = comparable(moment["tables"][str(name)]["rows"], table.schema.columns, floats)
+            read = canonical(rows, table.schema, found.time_zone)
+            assert rows_of(read, table.schema.columns, floats) == wanted, name
+    return count
+
+
+def _by_pyiceberg(place: Target, target: Path, name: TableName) -> pa.Table:
+    assert isinstance(place, IcebergTarget)
+    uri = f"sqlite:///{target / 'catalog.db'}"
+    catalog = SqlCatalog(place.catalog, uri=uri, warehouse=str(target), init_catalog_tables="false")
+    try:
+        return catalog.load_table((name.schema, name.table)).scan().to_arrow()
+    finally:
+        catalog.close()
+
+
+def _by_delta_rs(place: Target, target: Path, name: TableName) -> pa.Table | None:
+    """What delta-rs reads; it does not know widened types."""
+    table = DeltaTable(target / "data" / place.version(name).partition("@")[0])
+    if "typeWidening" in (table.protocol().reader_features or ()):
+        return None
+    return pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+
+
+_READERS = {"iceberg": _by_pyiceberg, "delta": _by_delta_rs}
+
+
+def rows_of(rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], floats: bool = True) -> list[str]:
+    """Rows in canonical form, comparable."""
+    return comparable((list(row.values()) for row in rows), columns, floats)
 
 
 def comparable(rows: Iterable[Sequence[Any]], columns: Sequence[Column], floats: bool) -> list[str]:

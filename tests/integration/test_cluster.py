@@ -100,7 +100,7 @@ def test_a_sync_on_a_cluster_survives_a_lost_worker_and_goes_on_by_spark_submit(
     with kafka() as brokers:
         created(brokers, "feed")
         send_lines(brokers, "feed", lines[:half])
-        arguments = sync_arguments(f"kafka://{brokers.bootstrap}/feed?max-offsets-per-batch=150", target, tmp_path)
+        arguments = sync_arguments(f"kafka://{brokers.bootstrap}/feed?max-offsets-per-batch=300", target, tmp_path)
 
         settings = [part for name, value in SETTINGS.items() for part in ("--spark", f"{name}={value}")]
         command = [str(Path(sys.executable).with_name("tidewire")), *arguments, "--master", cluster.master, *settings]

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import topic_files
-from sync_checks import assert_equal, job_of, synced, written
+from sync_checks import assert_equal, assert_others_read, job_of, synced, written
 from tidewire.spark.apply import Mode
 
 CASES = [
@@ -39,5 +39,7 @@ def test_tables_equal_the_upstream(
         assert_equal(spark, tmp_path / "target", moment, floats=floats)
     synced(spark, topics, tmp_path / "target", job_of(topic, name, tmp_path, format=format_, mode=mode))
     assert_equal(spark, tmp_path / "target", recorded["end"], floats=floats)
+    if mode is Mode.MIRROR:
+        assert assert_others_read(spark, tmp_path / "target", format_, recorded["end"], floats=floats) >= 3
     for moment in stops:
         assert_equal(spark, tmp_path / "target", moment, moment["ts"], floats=floats)

@@ -154,7 +154,7 @@ def _pieces(production: Production) -> Iterable[tuple[int, Sequence[Any]]]:
 def _compare(outcome: Outcome, production: Production, found: Snapshot) -> None:
     tables = {
         str(name): canonical(
-            found[str(name)], table.schema if outcome.gated else _precise(table.schema), found.time_zone
+            found[str(name)].toArrow(), table.schema if outcome.gated else _precise(table.schema), found.time_zone
         )
         for name, table in found.tables.items()
     }

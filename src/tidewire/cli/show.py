@@ -16,6 +16,8 @@ from tidewire.model.tso import to_datetime
 from tidewire.sync.config import SyncConfig
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidewire.model import TableSchema
     from tidewire.spark.snapshot import Snapshot
 
@@ -84,19 +86,19 @@ def _rows(found: Snapshot, name: str, changes: bool, limit: int | None) -> list[
     schema = next(table.schema for each, table in found.tables.items() if str(each) == name)
     rows = found.changes(name) if changes else found[name]
     ordered = rows.orderBy(*(f"`{column}`" for column in _order(schema, rows.columns)))
-    return canonical(ordered if limit is None else ordered.limit(limit), schema, found.time_zone)
+    chosen = ordered if limit is None else ordered.limit(limit)
+    return canonical(chosen.toArrow(), schema, found.time_zone)
 
 
 def _order(schema: TableSchema, columns: list[str]) -> list[str]:
     return [name.replace("`", "``") for name in schema.handle_key or columns if name in columns]
 
 
-def canonical(rows: Any, schema: TableSchema, time_zone: str) -> list[dict[str, Any]]:
+def canonical(table: pa.Table, schema: TableSchema, time_zone: str) -> list[dict[str, Any]]:
     """Rows of a table in canonical form; columns that are not the upstream's come after its own."""
     from tidewire.arrow.restore import restored
     from tidewire.plain import value_to_plain
 
-    table = rows.toArrow()
     known = {column.name: column for column in schema.columns}
     names = [*known, *(name for name in table.column_names if name not in known)]
     columns = {}

@@ -45,7 +45,7 @@ def assert_lake_equals(spark: SparkSession, target: Path, wanted: Mapping[str, C
         upstream = wanted[str(name)]
         assert [column.name for column in table.schema.columns] == list(upstream.columns), name
         assert table.schema.handle_key == upstream.key, name
-        rows = canonical(found[str(name)], table.schema, found.time_zone)
+        rows = canonical(found[str(name)].toArrow(), table.schema, found.time_zone)
         assert _comparable((row.values() for row in rows), upstream.columns) == upstream.rows, name
 
 

@@ -38,9 +38,11 @@ _PROPERTIES: Mapping[str, str] = {
     # Columns are known by an id, so that renaming or dropping one does not touch files, and names may be odd.
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
-    "delta.enableTypeWidening": "true",
     "delta.feature.timestampNtz": "supported",
 }
+
+_WIDENING = "'delta.enableTypeWidening' = 'true'"
+"""What a table needs before a type is widened. Not all readers know it, so tables have it no sooner than they must."""
 
 _FEW_FILES = 5
 """Fewer small files than this are not worth a new one."""
@@ -173,6 +175,7 @@ class DeltaTarget:
             return True
         if not self._can_widen(found.type, type_):
             return False
+        self._alter(name, f"SET TBLPROPERTIES ({_WIDENING})")
         self._alter(name, f"ALTER COLUMN {quoted(found.name)} TYPE {type_}")
         return True
 
