@@ -35,13 +35,31 @@ def test_texts_come_back_as_they_were(type_: str, texts: list[str]) -> None:
     assert [value_to_plain(value, column) for value in restored(array, column, zone)] == texts
 
 
-def test_a_fraction_nobody_declared_is_as_long_as_it_takes() -> None:
+@pytest.mark.parametrize(
+    ("micros", "texts"),
+    [
+        ([1_500_000, None, -2_000_000], ["00:00:01.5", None, "-00:00:02.0"]),
+        ([1_500_000, 2_123_400], ["00:00:01.5000", "00:00:02.1234"]),
+        ([1_000_000, 0, None], ["00:00:01", "00:00:00", None]),
+        ([], []),
+    ],
+)
+def test_fractions_nobody_declared_are_as_long_as_the_longest_one_takes(
+    micros: list[int | None], texts: list[str | None]
+) -> None:
     column = Column.of("c", "time")
 
-    assert [str(value) for value in restored(pa.array([1_500_000, 2_000_000], pa.int64()), column)] == [
-        "00:00:01.5",
-        "00:00:02",
-    ]
+    found = restored(pa.array(micros, pa.int64()), column)
+
+    assert [value_to_plain(value, column) for value in found] == texts
+
+
+def test_moments_have_one_length_too() -> None:
+    column = Column.of("c", "datetime")
+    texts = ["2024-02-29 12:00:00.500", "2024-02-29 12:00:00.125"]
+    array = text_reader(column, Policy())(texts)
+
+    assert [value_to_plain(value, column) for value in restored(array, column)] == texts
 
 
 def test_names_have_their_numbers_where_the_column_tells_them() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,13 +18,21 @@ Restorer = Callable[[Any], Value]
 
 def restored(values: pa.Array | pa.ChunkedArray, column: Column, time_zone: str = "UTC") -> list[Value]:
     """The values of a column; TIMESTAMP in the server's time zone."""
+    listed: list[Any] = values.to_pylist()
     if pa.types.is_string(values.type) and column.type in _TEXTS:
         restore = _TEXTS[column.type](column)
     elif column.type in _RESTORERS:
+        if column.type in _MICROS and column.decimal is None:
+            column = replace(column, decimal=_digits(map(_MICROS[column.type], filter(None, listed))))
         restore = _RESTORERS[column.type](column, time_zone)
     else:
-        return list(values.to_pylist())
-    return [None if value is None else restore(value) for value in values.to_pylist()]
+        return listed
+    return [None if value is None else restore(value) for value in listed]
+
+
+def _digits(micros: Iterable[int]) -> int:
+    """How long the fractions of a column are that nobody declared: all alike, and none cut off."""
+    return max((len(f"{each:06}".rstrip("0")) for each in micros), default=0)
 
 
 def _date(_: Column, __: str) -> Restorer:
@@ -51,9 +60,8 @@ def _timestamp(column: Column, time_zone: str) -> Restorer:
 
 
 def _fraction(micros: int, column: Column) -> str:
-    """The fraction of a second: as many digits as are declared, or, where nobody declared them, as it takes."""
-    digits = f".{micros:06}"
-    return digits[: column.decimal + 1] if column.decimal else digits.rstrip("0").rstrip(".")
+    """The fraction of a second, with as many digits as the column has."""
+    return f".{micros:06}"[: column.decimal + 1] if column.decimal else ""
 
 
 def _time(column: Column, _: str) -> Restorer:
@@ -95,6 +103,13 @@ _TEXTS: Mapping[MySQLType, Callable[[Column], Restorer]] = {
     MySQLType.TIMESTAMP: lambda _: Timestamp,
 }
 """Types that can be text in a table: names of an ENUM or SET, and dates where the policy keeps them as text."""
+
+_MICROS: Mapping[MySQLType, Callable[[Any], int]] = {
+    MySQLType.DATETIME: lambda value: value.microsecond,
+    MySQLType.TIMESTAMP: lambda value: value.microsecond,
+    MySQLType.TIME: lambda value: abs(value) % 1_000_000,
+}
+"""The fraction of a second in a stored value, in microseconds."""
 
 _RESTORERS: Mapping[MySQLType, Callable[[Column, str], Restorer]] = {
     MySQLType.BIGINT: _integer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from tidewire.cli.generate import USUAL
 from tidewire.cli.show import canonical
 from tidewire.codec import Options, Resources
 from tidewire.dispatch import Rule
-from tidewire.model import Row, RowChange, TableSchema
+from tidewire.model import Row, RowChange
 from tidewire.model.types import TEMPORAL
 from tidewire.plain import value_to_plain
 from tidewire.registry import open_registry
@@ -153,9 +153,7 @@ def _pieces(production: Production) -> Iterable[tuple[int, Sequence[Any]]]:
 
 def _compare(outcome: Outcome, production: Production, found: Snapshot) -> None:
     tables = {
-        str(name): canonical(
-            found[str(name)].toArrow(), table.schema if outcome.gated else _precise(table.schema), found.time_zone
-        )
+        str(name): canonical(found[str(name)].toArrow(), table.schema, found.time_zone)
         for name, table in found.tables.items()
     }
     outcome.counts = {name: len(rows) for name, rows in sorted(tables.items())}
@@ -217,15 +215,6 @@ def _plain(row: Row, event: RowChange) -> dict[str, Any]:
     timed = {column.name for column in event.table.columns if column.type in TEMPORAL}
     values = {column.name: value_to_plain(row[column.name], column) for column in event.table.columns}
     return {name: _bare(value, name, timed) for name, value in values.items()}
-
-
-def _precise(schema: TableSchema) -> TableSchema:
-    """The table with all digits of its seconds, where a protocol does not tell how many there are."""
-    columns = (
-        replace(column, decimal=6) if column.type in TEMPORAL and column.decimal is None else column
-        for column in schema.columns
-    )
-    return replace(schema, columns=tuple(columns))
 
 
 def _bare(value: Any, name: str, timed: Container[str]) -> Any:
