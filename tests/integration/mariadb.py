@@ -5,6 +5,7 @@ Where no server is installed and we may do so, the system's package is installed
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -35,14 +36,17 @@ def _install() -> None:
     if apt is None or os.geteuid() != 0:
         return
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    for arguments in (["install", "-y", "mariadb-server"], ["update"], ["install", "-y", "mariadb-server"]):
-        if _found("mariadbd") is None:
-            try:
-                subprocess.run(
-                    [apt, *arguments], env=environment, timeout=_INSTALL_SECONDS, capture_output=True, check=False
-                )
-            except subprocess.TimeoutExpired:
-                return
+    with (Path(tempfile.gettempdir()) / "tidewire-mariadb-install.lock").open("w") as turn:
+        # Test processes begin at the same time, and a package manager refuses all but one.
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        for arguments in (["install", "-y", "mariadb-server"], ["update"], ["install", "-y", "mariadb-server"]):
+            if _found("mariadbd") is None:
+                try:
+                    subprocess.run(
+                        [apt, *arguments], env=environment, timeout=_INSTALL_SECONDS, capture_output=True, check=False
+                    )
+                except subprocess.TimeoutExpired:
+                    return
 
 
 def programs() -> tuple[str, str]:

@@ -19,7 +19,7 @@ from tidewire.arrow.convert import value_reader
 from tidewire.arrow.plan import Groups, Notice, OpCode, Plan, Taken
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan import scanner_for
-from tidewire.codec import Options, Resources, protocol
+from tidewire.codec import Decoder, Options, Resources, protocol
 from tidewire.errors import DecodeError, SchemaUnknown
 from tidewire.model import Event, Message, Op, RowChange, TableSchema
 
@@ -86,10 +86,14 @@ class BatchDecoder:
         policy: Policy | None = None,
         before: bool = True,
         fast: bool = True,
+        decoder: Decoder | None = None,
     ) -> None:
-        """``before``: are old rows wanted? ``fast``: may the scanner be used? Without it only the codec reads."""
+        """``before``: are old rows wanted? ``fast``: may the scanner be used? Without it only the codec reads.
+
+        ``decoder``: one of the codec's that knows schemas already, in place of a new one.
+        """
         self.policy = Policy(options.time_zone) if policy is None else policy
-        self._decoder = protocol(protocol_name).Decoder(options, resources)
+        self._decoder = protocol(protocol_name).Decoder(options, resources) if decoder is None else decoder
         self._before = before
         self._scanner = scanner_for(protocol_name, options, self.policy, self._decoder) if fast else None
         self._plans: dict[TableSchema, Plan] = {}

@@ -11,6 +11,7 @@ from tidewire.arrow import BatchDecoder, Policy, ZeroDates
 from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.claim_check import MAX_BYTES, ClaimCheckStore, FolderStore
 from tidewire.codec.simple import Decoder as SimpleDecoder
+from tidewire.codec.simple.schema import SchemaCache
 from tidewire.errors import ClaimCheckError, OptionError
 from tidewire.model import MySQLType, TableName, TableSchema
 from tidewire.registry import open_registry
@@ -65,8 +66,13 @@ class Reader:
         Plans are kept from task to task, in each process. But schemas that messages brought are not: what a task knows
         must not depend on which tasks ran before it.
         """
-        if protocol(self.protocol).carries(self.parsed()).needs_schema:
-            return _SeededDecoder(self)
+        options = self.parsed()
+        if protocol(self.protocol).carries(options).needs_schema:
+            known = SchemaCache()
+            for schema in self.schemas:
+                known.add(schema)
+            decoder = SimpleDecoder(options, resources_of(options), known)
+            return BatchDecoder(self.protocol, options, policy=self.policy(), decoder=decoder)
         return _kept_decoder(self.protocol, tuple(sorted(self.options.items())), self.zero_dates)
 
 
@@ -78,17 +84,6 @@ def with_decimals(tables: Iterable[TableSchema]) -> tuple[TableSchema, ...]:
         if columns:
             found.append(replace(table, columns=columns))
     return tuple(found)
-
-
-class _SeededDecoder(BatchDecoder):
-    """A decoder that knows schemas from before."""
-
-    def __init__(self, reader: Reader) -> None:
-        options = reader.parsed()
-        super().__init__(reader.protocol, options, resources_of(options), policy=reader.policy())
-        if isinstance(self._decoder, SimpleDecoder):
-            for schema in reader.schemas:
-                self._decoder.schemas.add(schema)
 
 
 @lru_cache(maxsize=4)
