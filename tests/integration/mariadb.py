@@ -36,23 +36,23 @@ def _install() -> None:
     if apt is None or os.geteuid() != 0:
         return
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    with (Path(tempfile.gettempdir()) / "tidewire-mariadb-install.lock").open("w") as turn:
-        # Test processes begin at the same time, and a package manager refuses all but one.
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        for arguments in (["install", "-y", "mariadb-server"], ["update"], ["install", "-y", "mariadb-server"]):
-            if _found("mariadbd") is None:
-                try:
-                    subprocess.run(
-                        [apt, *arguments], env=environment, timeout=_INSTALL_SECONDS, capture_output=True, check=False
-                    )
-                except subprocess.TimeoutExpired:
-                    return
+    for arguments in (["install", "-y", "mariadb-server"], ["update"], ["install", "-y", "mariadb-server"]):
+        if _found("mariadbd") is None:
+            try:
+                subprocess.run(
+                    [apt, *arguments], env=environment, timeout=_INSTALL_SECONDS, capture_output=True, check=False
+                )
+            except subprocess.TimeoutExpired:
+                return
 
 
 def programs() -> tuple[str, str]:
     """The server and the program that makes its data folder; the test is skipped where they cannot be had."""
-    if _found("mariadbd") is None:
-        _install()
+    with (Path(tempfile.gettempdir()) / "tidewire-mariadb-install.lock").open("w") as turn:
+        # Test processes begin at the same time: one of them installs, and the others wait until it is done.
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if _found("mariadbd") is None:
+            _install()
     server, install = _found("mariadbd"), _found("mariadb-install-db")
     if server is None or install is None:
         pytest.skip("MariaDB is needed (mariadbd and mariadb-install-db), and it could not be installed")
