@@ -58,6 +58,12 @@ def names(schema: TableSchema) -> str:
         ("DROP a, ADD a BIGINT", "b c a"),
         ("ADD a BIGINT, DROP a", "b c a"),
         ("RENAME COLUMN a TO z, ADD d INT AFTER z", "z d b c"),
+        ("ADD d INT AFTER z, RENAME COLUMN a TO z", "z d b c"),
+        ("ADD d INT AFTER z, CHANGE a z INT", "z d b c"),
+        ("ADD d INT AFTER a, RENAME COLUMN a TO b, RENAME COLUMN b TO a", "b a d c"),
+        ("RENAME COLUMN a TO z, ADD COLUMN a BIGINT FIRST", "a z b c"),
+        ("MODIFY a INT AFTER b, MODIFY b INT AFTER a", "a b c"),
+        ("ADD d INT AFTER a, MODIFY a BIGINT AFTER c", "d b c a"),
         ("ADD COLUMN IF NOT EXISTS B INT, DROP COLUMN IF EXISTS x, ADD d INT", "a b c d"),
         ("MODIFY COLUMN IF EXISTS x INT, ADD d INT", "a b c d"),
     ],
@@ -83,6 +89,9 @@ def test_columns_come_go_and_move(actions: str, columns: str) -> None:
         ("a INT NOT NULL UNIQUE, b INT", "RENAME COLUMN a TO z", "", "z"),
         ("a INT NOT NULL, b INT", "ADD c INT PRIMARY KEY", "c", "c"),
         ("a INT NOT NULL UNIQUE, b INT", "DROP COLUMN a", "", ""),
+        ("a INT PRIMARY KEY, b INT", "DROP a, ADD a CHAR(3) FIRST", "a", "a"),
+        ("a INT NOT NULL, b INT NOT NULL, UNIQUE ab (a, b)", "ADD a INT, DROP a", "", ""),
+        ("a INT NOT NULL UNIQUE, b INT NOT NULL", "DROP a, CHANGE b a INT NOT NULL", "", ""),
     ],
 )
 def test_keys_follow_their_columns(body: str, actions: str, key: str, handle: str) -> None:
@@ -103,6 +112,12 @@ def test_an_index_without_a_name_gets_a_free_one() -> None:
     changed = after("a INT, KEY a_2 (a)", "ADD KEY (a), ADD UNIQUE (a), ADD KEY A_2 (a)")
 
     assert [index.name for index in changed.indexes] == ["a", "a_3", "A_2"]
+
+
+def test_indexes_may_swap_their_names() -> None:
+    changed = after("a INT, b INT, KEY ia (a), KEY ib (b)", "RENAME INDEX ia TO ib, RENAME KEY ib TO ia")
+
+    assert [(index.name, index.columns) for index in changed.indexes] == [("ib", ("a",)), ("ia", ("b",))]
 
 
 def test_an_index_that_is_not_known_makes_no_difference() -> None:
@@ -137,6 +152,7 @@ def test_a_column_without_a_charset_takes_that_of_the_tables_text() -> None:
     assert after(body, "MODIFY a TEXT").column("a").charset == "gbk"
     assert after(body, "MODIFY b VARCHAR(5)").column("b").charset == "utf8mb4"
     assert after(body, "CONVERT TO CHARACTER SET utf8mb4").column("a").collation == "utf8mb4_bin"
+    assert after(body, "CONVERT TO CHARSET DEFAULT COLLATE gbk_bin").column("a").collation == "gbk_bin"
 
 
 @pytest.mark.parametrize(
@@ -178,11 +194,19 @@ NOW = "2024-05-06 07:08:09.987654"
         ("INT NOT NULL", "0"),
         ("DOUBLE NOT NULL", "0"),
         ("DECIMAL(5,2) NOT NULL", "0.00"),
-        ("DECIMAL(5,2) DEFAULT 0.5", "0.5"),
+        ("DECIMAL(5,2) DEFAULT 0.5", "0.50"),
+        ("DECIMAL(5,2) DEFAULT -1.555", "-1.56"),
+        ("DECIMAL(3) DEFAULT 2.5", "3"),
+        (
+            "DECIMAL(65,30) DEFAULT 12345678901234567890123456789012345.1",
+            f"12345678901234567890123456789012345.1{'0' * 29}",
+        ),
         ("BIT(10) NOT NULL", "0"),
         ("BIT(10) DEFAULT b'1010101010'", "682"),
         ("YEAR NOT NULL", "0"),
         ("CHAR(3) NOT NULL", ""),
+        ("CHAR(1) NOT NULL DEFAULT ' '", ""),
+        ("VARCHAR(3) DEFAULT 'a '", "a "),
         ("TEXT NOT NULL", ""),
         ("BINARY(3) NOT NULL", b"\0\0\0"),
         ("VARBINARY(3) NOT NULL", b""),
@@ -199,6 +223,7 @@ NOW = "2024-05-06 07:08:09.987654"
         ("DATETIME(3) NOT NULL", "0000-00-00 00:00:00.000"),
         ("TIMESTAMP NOT NULL", "0000-00-00 00:00:00"),
         ("DATETIME(3) DEFAULT '2024-01-01'", "2024-01-01 00:00:00.000"),
+        ("TIMESTAMP NOT NULL DEFAULT 0", "0000-00-00 00:00:00"),
         ("TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP", "2024-05-06 07:08:09"),
         ("DATETIME(3) DEFAULT NOW(3) ON UPDATE NOW(3)", "2024-05-06 07:08:09.987"),
         ("DATE DEFAULT (CURDATE())", "2024-05-06"),

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from sync.scenes import P0, P1, SHAPE, Scene, T, ddl, put, row, shaped, watermark
+from sync.scenes import P0, P1, SHAPE, Scene, T, ddl, delete, put, row, shaped, watermark
 from sync.upstream import column
 from tidewire.ddl.edits import (
     AddColumn,
+    AddIndex,
     AlterTable,
+    ChangeColumn,
+    ColumnEdit,
     CreateTable,
+    DropColumn,
     DropDatabase,
+    DropIndex,
     DropTable,
+    Place,
+    RenameColumn,
     RenameTable,
+    SetDefault,
     TruncateTable,
 )
 from tidewire.errors import SyncStopped
-from tidewire.model import TableName, TableSchema
+from tidewire.model import Index, TableName, TableSchema
 from tidewire.sync.manifest import Partition
 from tidewire.sync.steps import Truncate
 
@@ -172,3 +180,79 @@ def test_a_name_that_tables_share_in_turn_takes_no_columns_from_the_other() -> N
 
     assert scene.full(A) == [{"id": 1, "v": "wide"}, {"id": 2, "v": "wide again"}]
     assert scene.full(B) == [{"id": 1}]
+
+
+def test_a_replay_in_other_words_is_a_replay() -> None:
+    scene = Scene()
+    scene.flow(put(5, 1, "a"), ddl(10, TruncateTable(T), query="truncate table t"), put(15, 2, "b"), watermark(20))
+
+    scene.flow(ddl(10, TruncateTable(T), query="TRUNCATE TABLE `d`.`t`"), watermark(30))
+
+    assert scene.table() == {2: "b"}
+    with pytest.raises(SyncStopped, match="older than the tables"):
+        scene.flow(ddl(10, TruncateTable(A), table=A, query="TRUNCATE TABLE `d`.`a`"))
+
+
+def test_a_table_that_is_a_pattern_keeps_the_transaction_of_that_moment_at_hand() -> None:
+    scene = Scene()
+    like = ddl(20, CreateTable(TableSchema(A), like=T), table=A)
+    scene.flow(put(5, 1, "a"), delete(20, 1, "a"), put(20, 1, "b"), like, watermark(20))
+
+    scene.flow(watermark(10), delete(20, 1, "a"))
+
+    assert scene.table() == {1: "b"}
+
+
+def test_rows_before_an_alter_of_a_table_whose_shape_is_unknown_are_not_lost() -> None:
+    scene = Scene()
+    like = ddl(30, CreateTable(TableSchema(T), like=A))
+    index = ddl(40, AlterTable(T, (AddIndex(Index("x", ("v",))),)))
+
+    scene.flow(put(10, 1, "a"), ddl(20, DropTable(T)), like, put(35, 2, "b"), index, put(50, 3, "c"), watermark(60))
+
+    assert scene.table() == {2: "b", 3: "c"}
+
+
+def test_a_key_may_become_another_one_by_way_of_none() -> None:
+    scene = Scene()
+    scene.flow(ddl(1, CreateTable(SHAPE)), put(5, 1, "a"), put(5, 2, "b"), watermark(9))
+    primary = Index("PRIMARY", ("v",), unique=True, primary=True)
+
+    scene.flow(ddl(10, AlterTable(T, (DropIndex("PRIMARY"),))), watermark(11))
+    scene.flow(ddl(12, AlterTable(T, (AddIndex(primary),))), put(15, 3, "b"), watermark(20))
+
+    assert scene.table() == {1: "a", 3: "b"}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        DropColumn("virtual"),
+        RenameColumn("virtual", "other"),
+        ChangeColumn("virtual", column("virtual", "bigint")),
+        SetDefault("virtual", "7"),
+        AddIndex(Index("x", ("id", "virtual"))),
+    ],
+)
+def test_what_is_said_of_a_column_that_no_row_has_changes_nothing(change: ColumnEdit, at_once: bool) -> None:
+    scene = Scene()
+    scene.send(P0, put(5, 1, "a"), watermark(9))
+    if not at_once:
+        scene.read()
+
+    add = AddColumn(WIDE.columns[-1], Place(after="virtual"))
+    planned = scene.flow(ddl(10, AlterTable(T, (change, add))), put(15, 2, "b"), watermark(20))
+
+    assert not planned.state.holds
+    assert scene.full() == [{"id": 1, "v": "a", "n": 7}, {"id": 2, "v": "b", "n": 7}]
+
+
+def test_a_primary_key_over_a_column_that_no_row_has_holds_the_table() -> None:
+    scene = Scene()
+    primary = Index("PRIMARY", ("hidden",), unique=True, primary=True)
+
+    planned = scene.flow(put(5, 1, "a"), ddl(10, AlterTable(T, (AddIndex(primary),))), put(15, 2, "b"), watermark(20))
+
+    assert [hold.table for hold in planned.state.holds] == [T]
+    assert scene.table() == {1: "a"}

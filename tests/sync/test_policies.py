@@ -17,18 +17,20 @@ from tidewire.ddl.edits import (
     DropDatabase,
     DropTable,
     Edit,
+    Impossible,
     Place,
     RenameColumn,
     RenameTable,
     TruncateTable,
 )
 from tidewire.errors import SyncStopped
-from tidewire.model import Row, TableName, TableSchema
+from tidewire.model import Position, Row, TableName, TableSchema
+from tidewire.sync.manifest import Manifest, Rejected
 from tidewire.sync.masks import Mask
 from tidewire.sync.plan import Settings
 from tidewire.sync.policy import ChangeKind, DdlPolicy
 from tidewire.sync.rules import Rules, TableRule
-from tidewire.sync.state import State
+from tidewire.sync.state import Hold, OnBad, State
 
 OTHER = TableName("d", "other")
 EVERYTHING = dict.fromkeys(ChangeKind)
@@ -265,6 +267,68 @@ def test_the_rule_of_a_table_wins() -> None:
     made.flow(ddl(10, TruncateTable(T)), ddl(11, TruncateTable(OTHER), table=OTHER), watermark(19))
 
     assert (made.table(), made.table(OTHER)) == ({}, {1: "a"})
+
+
+@pytest.mark.parametrize("on_bad", [OnBad.HOLD, OnBad.STOP])
+def test_a_statement_that_follows_on_a_frozen_one_is_judged_when_its_turn_comes(on_bad: OnBad) -> None:
+    made = scene(DdlPolicy.FREEZE, ChangeKind.RENAME_COLUMN)
+    made.settings = replace(made.settings, on_bad=on_bad)
+    wider = ChangeColumn("w", column("w", "varchar(40)"), Place(first=True))
+    made.flow(ddl(10, alter(RenameColumn("v", "w"))), ddl(20, alter(wider)), watermark(29))
+    assert [hold.ts for hold in made.state.holds] == [9]
+
+    made.set(Rules())
+    made.flow(watermark(30))
+
+    assert not made.state.holds
+    assert made.full() == [{"w": "a", "id": 1}]
+    assert made.target.tables[T].names == ["w", "id"]
+
+
+def test_a_dropped_database_waits_for_a_table_in_it_that_waits_to_be_made() -> None:
+    made = Ruled(Rules(ddl={ChangeKind.CREATE_TABLE: DdlPolicy.FREEZE}))
+    made.flow(ddl(1, CreateTable(SHAPE)), ddl(10, DropDatabase("d"), table=TableName("d", "")), watermark(19))
+
+    made.set(Rules())
+    made.flow(watermark(20))
+
+    assert not made.target.tables
+
+
+def test_a_table_that_is_made_after_a_dropped_database_waits_with_it() -> None:
+    made = scene(DdlPolicy.FREEZE, ChangeKind.DROP_TABLE)
+    drop = ddl(10, DropDatabase("d"), table=TableName("d", ""))
+    made.flow(drop, ddl(15, CreateTable(shaped(OTHER)), table=OTHER), watermark(19))
+
+    made.set(Rules())
+    made.flow(watermark(20))
+
+    assert made.target.tables.keys() == {OTHER}
+
+
+@pytest.mark.parametrize("on_bad", [OnBad.HOLD, OnBad.STOP])
+def test_a_statement_that_cannot_be_followed_is_nothing_to_who_does_not_follow_its_table(on_bad: OnBad) -> None:
+    hidden = TableName("x", "t")
+    made = Ruled(Rules(("d.*",)))
+    made.settings = replace(made.settings, on_bad=on_bad)
+
+    made.flow(put(5, 1, "a"), ddl(6, Impossible(hidden, "rows go"), table=hidden), watermark(9))
+    made.flow(ddl(16, RenameTable(hidden, OTHER), table=OTHER), put(17, 2, "b", shaped(OTHER)), watermark(19))
+
+    assert (made.table(), made.table(OTHER)) == ({1: "a"}, {2: "b"})
+    assert not made.state.holds
+    assert not made.state.queue
+
+
+def test_many_messages_that_cannot_be_read_are_one_reason_to_hold() -> None:
+    made = scene(DdlPolicy.EVOLVE)
+    state = made.state
+    for number in range(1, 50):
+        bad = tuple(Rejected(Position("feed", 0, 9 * number + n), "bad", 0, T, 100 + number) for n in range(9))
+        state = made.plan(state, Manifest(number, rejected=bad)).state
+
+    assert state.holds == (Hold(100, Position("feed", 0, 9), "bad", T),)
+    assert state.rejected == 49 * 9
 
 
 # Names, masks and sight

@@ -18,8 +18,10 @@ from tidewire.ddl.edits import (
     TruncateTable,
 )
 from tidewire.model import Bootstrap, TableName, TableSchema
-from tidewire.sync.manifest import Partition
+from tidewire.sync.frontier import Frontier, Progress
+from tidewire.sync.manifest import Partition, ReadRange
 from tidewire.sync.plan import Settings
+from tidewire.sync.rules import Rules
 from tidewire.sync.state import State
 from tidewire.sync.steps import Merge
 
@@ -360,6 +362,12 @@ def test_partitions_of_one_number_in_two_topics_are_two() -> None:
     assert scene.read().state.applied == 0
 
 
+def test_what_was_read_behind_a_gap_survives_in_the_state() -> None:
+    state = State("s", frontier=Frontier({P0: Progress(ahead=(ReadRange(5, 7, 30, 20),))}))
+
+    assert State.from_json(state.to_json()) == state
+
+
 # Schemas that come late
 
 
@@ -377,6 +385,18 @@ def test_rows_before_their_schema_wait_and_hold_the_watermark() -> None:
     scene.send(P0, Bootstrap(two))
     assert scene.read().state.applied == 20
     assert (scene.table(A), scene.table(B)) == ({1: "a", 2: "a"}, {1: "b"})
+
+
+def test_rows_of_a_table_that_is_not_followed_hold_nobody_back() -> None:
+    scene = Scene(schemas_first=True)
+    scene.rules = Rules(("d.*",))
+    scene.settings = Settings(rules=scene.rules)
+    unknown, own = shaped(TableName("x", "t"), 1), shaped(T, 1)
+
+    planned = scene.flow(Bootstrap(own), put(5, 1, "x", unknown), put(6, 1, "a", own), watermark(9))
+
+    assert (planned.state.applied, planned.state.parked) == (9, ())
+    assert scene.table() == {1: "a"}
 
 
 # Without watermarks

@@ -25,7 +25,7 @@ from tidewire.ddl.edits import (
     RenameTable,
     SetDefault,
 )
-from tidewire.ddl.indexes import begins_constraint, read_constraint
+from tidewire.ddl.indexes import begins_constraint, covers_all_rows, read_constraint
 from tidewire.ddl.reader import Reader
 from tidewire.ddl.tables import Element, keys_of, read_element, told
 from tidewire.ddl.types import read_charset, sized
@@ -48,15 +48,16 @@ class _Alter:
         self.impossible.append(Impossible(table or self.table, reason))
 
 
-def read_alter_table(reader: Reader, schema: TableSchema | None) -> tuple[Edit, ...]:
-    """The rest of an ALTER TABLE from the table's name on."""
+def read_alter_table(reader: Reader, schema: TableSchema | None, database: str | None = None) -> tuple[Edit, ...]:
+    """The rest of an ALTER TABLE from the table's name on; ``database`` is the one a table that moves comes from."""
     reader.accept("IF", "EXISTS")
-    statement = _Alter(reader, reader.table(), schema)
+    statement = _Alter(reader, reader.table(database), schema)
     if reader.accept("WAIT"):
         reader.integer()
     reader.accept("NOWAIT")
     while not reader.ended:
-        action = _ACTIONS.get(reader.peek().word)
+        # What is set with a sign is a table option, known or not.
+        action = _ACTIONS.get(reader.peek().word) or (_nothing if reader.peek(1).word == "=" else None)
         if action is None:
             raise reader.wrong("an action of ALTER TABLE")
         reader.next()
@@ -196,11 +197,12 @@ def _alter(statement: _Alter) -> None:
 def _convert(statement: _Alter) -> None:
     reader = statement.reader
     reader.expect("TO")
-    charset, collation = read_charset(reader) or (None, None)
-    collation = (read_charset(reader) or (None, collation))[1]
-    if charset is None:
+    found = read_charset(reader)
+    if found is None:
         raise reader.wrong("a charset")
-    if charset != "default":
+    collation = (read_charset(reader) or found)[1]
+    charset = found[0] or (collation or "").split("_")[0]
+    if charset:
         statement.changes.append(ConvertText(charset, collation))
 
 
@@ -282,7 +284,7 @@ def read_create_index(reader: Reader, unique: bool) -> tuple[Edit, ...]:
     reader.expect("ON")
     table = reader.table()
     columns = reader.index_parts()
-    reader.pass_element()
+    unique = covers_all_rows(reader.pass_element()) and unique
     if None in columns:
         return ()
     index = Index(name, tuple(column for column in columns if column), unique)

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tidewire.ddl.defaults import NOW, TODAY
 from tidewire.ddl.lex import Kind
-from tidewire.ddl.reader import Reader
+from tidewire.ddl.reader import LONGEST_INTEGER, Reader
 from tidewire.ddl.types import read_charset, read_type, with_charset
-from tidewire.model import Column, Generated
-from tidewire.model.types import TEMPORAL
+from tidewire.model import Column, Generated, MySQLType
+from tidewire.model.types import NUMBERED, TEMPORAL
+from tidewire.model.values import enum_text, set_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,14 @@ _CONSTANTS = {"TRUE": "1", "FALSE": "0", "NULL": None}
 class Default(NamedTuple):
     """A default: its value, or ``computed`` where it is an expression, which has none here.
 
-    ``moment``: the value is a word for the current time, and not a string that reads like it.
+    ``moment``: the value is a word for the current time, and not a string that reads like it. ``number``: it is a
+    number, and not a string of digits.
     """
 
     value: str | bytes | None = None
     computed: bool = False
     moment: bool = False
+    number: bool = False
 
 
 def read_default(reader: Reader) -> Default:
@@ -59,7 +62,7 @@ def read_default(reader: Reader) -> Default:
         return Default(_NOW_WORDS[word], moment=True)
     if word in _CONSTANTS:
         reader.next()
-        return Default(_CONSTANTS[word])
+        return Default(_CONSTANTS[word], number=True)
     if reader.accept("NEXT", "VALUE", "FOR"):
         reader.table()
         return Default(computed=True)
@@ -68,18 +71,20 @@ def read_default(reader: Reader) -> Default:
     elif reader.peek(1).word == "(" and reader.peek().kind is Kind.WORD:
         reader.pass_call()
         return Default(computed=True)
-    return Default(_literal(reader))
+    return _literal(reader)
 
 
-def _literal(reader: Reader) -> str | bytes:
+def _literal(reader: Reader) -> Default:
     sign = reader.accept_any("-", "+")
     if reader.peek().kind is Kind.NUMBER:
-        return ("-" if sign == "-" else "") + reader.next().text
+        text = reader.next().text
+        digits = text.lstrip("0") or "0" if text.isdecimal() else text
+        return Default(("-" if sign == "-" else "") + digits, number=True)
     if reader.peek().text.startswith("_") and reader.peek(1).kind is Kind.BYTES:
         reader.next()
     if reader.peek().kind is Kind.BYTES:
-        return bytes.fromhex(reader.next().text)
-    return reader.string()
+        return Default(bytes.fromhex(reader.next().text))
+    return Default(reader.string())
 
 
 def _parenthesised_default(reader: Reader) -> Default:
@@ -130,11 +135,26 @@ def _not(reader: Reader, definition: Definition) -> Definition:
     return _with(definition, nullable=False)
 
 
+def _null(reader: Reader, definition: Definition) -> Definition:
+    return _with(definition, nullable=True)
+
+
 def _default(reader: Reader, definition: Definition) -> Definition:
     default = read_default(reader)
     if default.computed or (default.moment and definition.column.type not in TEMPORAL):
         return replace(definition, computed=True)
-    return _with(definition, default=default.value)
+    return _with(definition, default=_meant(definition.column, default.value, default.number))
+
+
+def _meant(column: Column, raw: str | bytes | None, number: bool) -> str | bytes | None:
+    """A literal as its column takes it: a number is the place of an ENUM's element, a string the bytes of a BIT."""
+    if not isinstance(raw, str):
+        return raw
+    if number and column.type in NUMBERED and raw.isdecimal() and len(raw) <= LONGEST_INTEGER:
+        named = enum_text if column.type is MySQLType.ENUM else set_text
+        found = named(int(raw), column.elements)
+        return raw if found is None else found
+    return raw if number or column.type is not MySQLType.BIT else raw.encode()
 
 
 def _on_update(reader: Reader, definition: Definition) -> Definition:
@@ -211,7 +231,7 @@ def _references(reader: Reader, definition: Definition) -> Definition:
 
 
 def _auto_increment(reader: Reader, definition: Definition) -> Definition:
-    return replace(definition, numbered=True)
+    return replace(_with(definition, nullable=False), numbered=True)
 
 
 def _nonclustered(reader: Reader, definition: Definition) -> Definition:
@@ -230,6 +250,7 @@ def _word_ignored(reader: Reader, definition: Definition) -> Definition:
 
 _ATTRIBUTES: Mapping[str, Attribute] = {
     "NOT": _not,
+    "NULL": _null,
     "DEFAULT": _default,
     "ON": _on_update,
     "AUTO_INCREMENT": _auto_increment,
@@ -244,7 +265,7 @@ _ATTRIBUTES: Mapping[str, Attribute] = {
     "CONSTRAINT": _constraint,
     "CHECK": _check,
     "REFERENCES": _references,
-    **dict.fromkeys(("NULL", "ENFORCED", "CLUSTERED", "GLOBAL", "LOCAL", "VISIBLE", "INVISIBLE"), _ignored),
+    **dict.fromkeys(("ENFORCED", "CLUSTERED", "GLOBAL", "LOCAL", "VISIBLE", "INVISIBLE"), _ignored),
     **dict.fromkeys(("COMMENT", "COLUMN_FORMAT", "STORAGE", "SRID"), _word_ignored),
     **dict.fromkeys(("ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE"), _word_ignored),
 }

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from tidewire.model import Column, MySQLType
 from tidewire.model.types import FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTUAL
@@ -37,8 +37,9 @@ def settled(column: Column, charset: str, collation: str | None = None) -> Colum
     if column.type not in TEXTUAL:
         column = replace(column, charset="binary", collation="binary")
     elif column.charset is None:
-        column = replace(column, charset=charset, collation=collation or default_collation(charset))
-    elif column.collation is None:
+        given = None if column.collation == "" else collation
+        column = replace(column, charset=charset, collation=given or default_collation(charset))
+    elif not column.collation:
         column = replace(column, collation=default_collation(column.charset))
     return replace(column, default=kept_default(column, column.default))
 
@@ -84,7 +85,28 @@ def fill(column: Column, now: str | None = None) -> str | bytes | None:
         return str(int.from_bytes(default))
     if default is None and column.nullable is False:
         return _zero(column)
-    return default
+    stored = _STORED.get(column.type)
+    return stored(column, default) if stored and isinstance(default, str) else default
+
+
+def _scaled(column: Column, text: str) -> str:
+    """A DECIMAL with as many digits behind the point as its column has."""
+    try:
+        digits = Decimal(1).scaleb(-(column.decimal or 0))
+        return f"{Decimal(text).quantize(digits, ROUND_HALF_UP, Context(prec=2 * _LARGEST_EXPONENT)):f}"
+    except InvalidOperation:
+        raise ValueError(f"{text} is no default of {column.name} {column.mysql_type}") from None
+
+
+def _without_blanks(column: Column, text: str) -> str:
+    return text.rstrip(" ")
+
+
+_STORED: Mapping[MySQLType, Callable[[Column, str], str]] = {
+    MySQLType.DECIMAL: _scaled,
+    MySQLType.CHAR: _without_blanks,
+}
+"""What a row makes of a default that a schema keeps as it was written."""
 
 
 def _zero(column: Column) -> str | bytes:
@@ -138,9 +160,12 @@ def _floating(column: Column, raw: str | bytes) -> str:
 
 def _year(column: Column, raw: str | bytes) -> str:
     year = int(_whole(column, raw))
-    if 0 < year < 100:
-        year += 2000 if year < 70 else 1900
-    return str(year)
+    return str(_in_century(year) if year else year)
+
+
+def _in_century(year: int) -> int:
+    """A year of which one may have written two digits."""
+    return year + (2000 if year < 70 else 1900) * (year < 100)
 
 
 def _bits(column: Column, raw: str | bytes) -> bytes:
@@ -172,8 +197,10 @@ def _element(column: Column, raw: str | bytes) -> str:
 def _members(column: Column, raw: str | bytes) -> str:
     """The names of a SET in the order of its definition."""
     text = _text(raw)
-    places = {element.casefold(): place for place, element in enumerate(column.elements)}
-    named = [places.get(name.rstrip(" ").casefold()) for name in text.split(",")] if text else []
+    places = {element: place for place, element in enumerate(column.elements)}
+    folded = {element.casefold(): place for element, place in places.items()}
+    names = [name.rstrip(" ") for name in text.split(",")] if text else []
+    named = [places.get(name, folded.get(name.casefold())) for name in names]
     mask = int(text) if None in named else sum(1 << place for place in {place for place in named if place is not None})
     found = set_text(mask, column.elements)
     if found is None:
@@ -181,8 +208,12 @@ def _members(column: Column, raw: str | bytes) -> str:
     return found
 
 
-_DATE = re.compile(r"(?:(\d{4})[^\w\s](\d\d?)[^\w\s](\d\d?)|(\d{4})(\d\d)(\d\d))(?:[T\s]*(\d.*))?")
-_CLOCK = re.compile(r"(?:(\d+):(\d\d?)(?::(\d\d?))?|(\d+)(\d\d)(\d\d)|(\d{1,2}))(?:\.(\d*))?")
+_DATE = re.compile(
+    r"""(?:(\d{4}|\d\d?)[^\w\s](\d\d?)[^\w\s](\d\d?)|(\d{4}|\d\d)(\d\d)(\d\d)(?=(?:\d{6})?(?!\d)))
+        (?:[T\s]*(\d.*))?""",
+    re.VERBOSE,
+)
+_CLOCK = re.compile(r"(?:(\d+)\s+)?(\d+)(?::(\d\d?))?(?::(\d\d?))?(?:\.(\d*))?")
 
 
 def _seconds(text: str) -> Decimal:
@@ -190,9 +221,11 @@ def _seconds(text: str) -> Decimal:
     match = _CLOCK.fullmatch(text)
     if match is None:
         raise ValueError(text)
-    *parts, bare, fraction = match.groups()
-    hours, minutes, seconds = (parts[:3] if parts[0] else parts[3:]) if bare is None else (None, None, bare)
-    return 3600 * int(hours or 0) + 60 * int(minutes or 0) + Decimal(f"{seconds or 0}.{fraction or 0}")
+    days, hours, minutes, seconds, fraction = match.groups()
+    if days is None and minutes is None:
+        hours, minutes, seconds = hours[:-4], hours[-4:-2], hours[-2:]
+    whole = 86400 * int(days or 0) + 3600 * int(hours or 0) + 60 * int(minutes or 0)
+    return whole + Decimal(f"{seconds or 0}.{fraction or 0}")
 
 
 def _clock(seconds: Decimal, digits: int) -> str:
@@ -206,11 +239,14 @@ def _rounded(seconds: Decimal, digits: int, rounding: str = ROUND_HALF_UP) -> De
 
 
 def _date(text: str) -> tuple[str, Decimal]:
-    match = _DATE.fullmatch(text.strip())
+    match = _DATE.fullmatch("0000-00-00" if text == "0" else text.strip())
     if match is None:
         raise ValueError(text)
     year, month, day = match.groups()[:3] if match[1] else match.groups()[3:6]
-    return f"{year}-{int(month):02d}-{int(day):02d}", _seconds(match[7] or "0")
+    year = year if len(year) == 4 else str(_in_century(int(year)))
+    clock = match[7] or "0"
+    # Behind a day a number of two digits is an hour, where alone it is a second.
+    return f"{year}-{int(month):02d}-{int(day):02d}", _seconds(f"{clock}:0" if len(clock) < 3 else clock)
 
 
 def _day(column: Column, raw: str | bytes) -> str:

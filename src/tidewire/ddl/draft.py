@@ -52,16 +52,18 @@ class IndexEntry:
     """An index under work, by its columns themselves, so that it follows their names.
 
     ``implied``: the table's list does not have it; it is the primary key that the marks of the columns tell of.
+    ``renamed``: the statement gave it its name.
     """
 
     index: Index
     parts: list[Entry]
     implied: bool = False
+    renamed: bool = False
 
 
 def _same(one: str, other: str) -> bool:
     """TiDB compares names without regard to case."""
-    return one.casefold() == other.casefold()
+    return one.lower() == other.lower()
 
 
 _PHASES: tuple[type[ColumnEdit] | tuple[type[ColumnEdit], ...], ...] = (
@@ -81,6 +83,8 @@ class Draft:
     entries: list[Entry] = field(init=False)
     gone: list[Entry] = field(init=False, default_factory=list)
     indexes: list[IndexEntry] = field(init=False)
+    places: list[tuple[Entry, Place]] = field(init=False, default_factory=list)
+    index_names: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         self.original = tuple(Entry(column, column) for column in self.source.columns)
@@ -96,11 +100,20 @@ class Draft:
         return IndexEntry(index, [self._current(name) for name in index.columns], implied)
 
     def changed(self, changes: Sequence[ColumnEdit]) -> Draft:
-        """Columns first, then indexes, those that go before those that come: an order MySQL keeps, too."""
+        """Columns first, then indexes, those that go before those that come: an order MySQL keeps, too.
+
+        A place behind a column is said in its new name, whichever comes first, and an index without a name gets one
+        that no other index of the statement has.
+        """
+        added = [change for change in changes if isinstance(change, AddIndex) and not change.if_not_exists]
+        self.index_names = {change.index.name.lower() for change in added}
         for phase in _PHASES:
             for change in changes:
                 if isinstance(change, phase):
                     self._change(change)
+            self._follow()
+        for entry, place in self.places:
+            self._put(entry, place)
         return self
 
     def _change(self, change: ColumnEdit) -> None:
@@ -127,8 +140,8 @@ class Draft:
                 self.indexes = [entry for entry in self.indexes if not _same(entry.index.name, change.name)]
             case RenameIndex():
                 for index in self.indexes:
-                    if _same(index.index.name, change.name):
-                        index.index = replace(index.index, name=change.new)
+                    if _same(index.index.name, change.name) and not index.renamed:
+                        index.index, index.renamed = replace(index.index, name=change.new), True
             case _:
                 assert_never(change)
 
@@ -152,12 +165,13 @@ class Draft:
         )
 
     def _put(self, entry: Entry, place: Place) -> None:
-        at = len(self.entries)
-        if place.first:
-            at = 0
-        elif place.after is not None:
-            at = self.entries.index(self._current(place.after)) + 1
-        self.entries.insert(at, entry)
+        """Move a column to its place, if the statement has left it one."""
+        if entry not in self.entries:
+            return
+        behind = None if place.after is None else self._current(place.after)
+        if behind is not entry:
+            self.entries.remove(entry)
+            self.entries.insert(0 if behind is None else self.entries.index(behind) + 1, entry)
 
     def _settled(self, column: Column, before: Column | None = None) -> Column:
         """A column with its charset: where the statement names none, that of the text the table holds."""
@@ -170,14 +184,22 @@ class Draft:
     def _add(self, change: AddColumn) -> None:
         if change.if_not_exists and not self._lacks(change.column.name):
             return
-        self._put(Entry(self._settled(change.column)), change.place)
+        entry = Entry(self._settled(change.column))
+        self.entries.append(entry)
+        if change.place != Place():
+            self.places.append((entry, change.place))
 
     def _drop(self, entry: Entry) -> None:
         self.entries.remove(entry)
         if entry.before:
             self.gone.append(entry)
+
+    def _follow(self) -> None:
+        """Take out of indexes what went; in MySQL a new column of the same name takes its place."""
+        came = {entry.column.name.lower(): entry for entry in self.entries if entry.before is None}
         for index in self.indexes:
-            index.parts = [part for part in index.parts if part is not entry]
+            parts = [part if part in self.entries else came.get(part.column.name.lower()) for part in index.parts]
+            index.parts = [part for part in parts if part]
         self.indexes = [index for index in self.indexes if index.parts]
 
     def _redefine(self, entry: Entry, change: ChangeColumn) -> None:
@@ -186,8 +208,7 @@ class Draft:
         if before.generated is Generated.VIRTUAL and not entry.is_virtual:
             raise DdlMismatch(str(self.source.name), f"the values {change.name!r} gets are in no message")
         if change.place != Place():
-            self.entries.remove(entry)
-            self._put(entry, change.place)
+            self.places.append((entry, change.place))
             entry.moved = True
 
     def _convert(self, change: ConvertText) -> None:
@@ -201,10 +222,11 @@ class Draft:
     def _add_index(self, change: AddIndex) -> None:
         index = change.index
         parts = [self._current(name) for name in index.columns]
-        names = {entry.index.name.casefold() for entry in self.indexes}
+        names = {entry.index.name.lower() for entry in self.indexes}
         if not index.name:
-            index = replace(index, name=_free_name(parts[0].column.name, names | {PRIMARY.casefold()}))
-        if index.name.casefold() in names:
+            taken = names | self.index_names | {PRIMARY.lower()}
+            index = replace(index, name=_free_name(parts[0].column.name, taken))
+        if index.name.lower() in names:
             if change.if_not_exists:
                 return
             self.indexes = [entry for entry in self.indexes if not _same(entry.index.name, index.name)]
@@ -215,7 +237,7 @@ class Draft:
 
     def table(self) -> TableSchema:
         """The table as it is now."""
-        names = [entry.column.name.casefold() for entry in self.entries]
+        names = [entry.column.name.lower() for entry in self.entries]
         for name in names:
             if names.count(name) > 1:
                 raise DdlMismatch(str(self.source.name), f"there are two columns {name!r}")
@@ -255,4 +277,4 @@ def _finished(entry: IndexEntry) -> Index:
 def _free_name(first: str, taken: set[str]) -> str:
     """MySQL's name for an index without one: its first column's, numbered from 2 where that is taken."""
     names = chain([first], (f"{first}_{number}" for number in count(2)))
-    return next(name for name in names if name.casefold() not in taken)
+    return next(name for name in names if name.lower() not in taken)

@@ -34,8 +34,10 @@ _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "INDEX", "KEY", "FU
 def read_constraint(reader: Reader) -> Constraint:
     """An index or a constraint up to the comma or parenthesis after it."""
     symbol = ""
-    if reader.accept("CONSTRAINT") and reader.peek().word not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
-        symbol = reader.name()
+    if reader.accept("CONSTRAINT"):
+        reader.accept("IF", "NOT", "EXISTS")
+        if reader.peek().word not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+            symbol = reader.name()
     if reader.accept_any("FOREIGN", "CHECK", "PERIOD"):
         reader.pass_element()
         return Constraint()
@@ -49,17 +51,19 @@ def read_constraint(reader: Reader) -> Constraint:
 def _read_index(reader: Reader, symbol: str, unique: bool, primary: bool) -> Constraint:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = symbol
-    if not reader.sees("(") and not reader.sees_any(*_INDEX_TYPE):
+    if not reader.sees("(") and not reader.sees("USING"):
         name = reader.name()
-    if reader.accept_any(*_INDEX_TYPE):
+    if reader.accept_any("USING", "TYPE"):
         reader.name()
     parts = reader.index_parts()
-    clustered = "NONCLUSTERED" not in reader.pass_element()
+    options = reader.pass_element()
     columns = tuple(part for part in parts if part is not None)
     if len(columns) < len(parts):
         return Constraint()
-    index = Index(PRIMARY if primary else name, columns, unique, primary)
-    return Constraint(AddIndex(index, if_not_exists), clustered)
+    index = Index(PRIMARY if primary else name, columns, unique and covers_all_rows(options), primary)
+    return Constraint(AddIndex(index, if_not_exists), "NONCLUSTERED" not in options)
 
 
-_INDEX_TYPE = ("USING", "TYPE")
+def covers_all_rows(options: list[str]) -> bool:
+    """Does an index with these options hold all rows? If it has a condition, it is unique among some rows only."""
+    return "WHERE" not in options

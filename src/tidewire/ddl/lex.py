@@ -106,10 +106,13 @@ _AS_GIVEN = frozenset({"COLLATE", "ENGINE"})
 
 
 def _is_restored(tokens: list[Token]) -> bool:
-    """Did TiDB's own printer write this? It puts every name in back quotes and every word in capitals."""
+    """Did TiDB's own printer write this?
+
+    It puts every name in back quotes, every word in capitals, and a charset in front of a default.
+    """
     previous = ""
     for token in tokens:
-        if token.kind is Kind.BROKEN:
+        if token.kind is Kind.BROKEN or (token.kind is Kind.STRING and previous == "DEFAULT"):
             return False
         if token.kind is Kind.WORD and token.text != token.word and previous not in _AS_GIVEN:
             return False

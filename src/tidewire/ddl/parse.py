@@ -63,6 +63,10 @@ def _schema(ddl: Ddl) -> str:
     return ddl.table.schema or (ddl.table_schema.name.schema if ddl.table_schema else "")
 
 
+def _old_schema(ddl: Ddl) -> str | None:
+    return ddl.old_name.schema if ddl.old_name else None
+
+
 def _own(ddl: Ddl, found: list[Edit]) -> tuple[Edit, ...]:
     """The edits that are this event's and not those of another event of the same statement."""
     own = [edit for edit in found if any(same_table(name, ddl.table) for name in _tables(edit))]
@@ -164,7 +168,7 @@ def _alter(reader: Reader, ddl: Ddl) -> Edits:
     if what in ("TABLE", "TABLES"):
         if "IGNORE" in before:
             return _lost(reader, ddl, "ALTER IGNORE removes rows that stand in its way, and no message tells which")
-        return read_alter_table(reader, ddl.table_schema)
+        return read_alter_table(reader, ddl.table_schema, _old_schema(ddl))
     return _nothing(reader, ddl) if what in ("DATABASE", "SCHEMA") else _passed(reader, what)
 
 
@@ -174,7 +178,7 @@ def _rename(reader: Reader, ddl: Ddl) -> Edits:
     reader.accept("IF", "EXISTS")
     moves: dict[TableName, TableName] = {}
     while True:
-        old = reader.table(ddl.old_name.schema if ddl.old_name else None)
+        old = reader.table(_old_schema(ddl))
         reader.expect("TO")
         new = reader.table()
         # MySQL renames from left to right; what a target is told happens all at once.

@@ -10,7 +10,7 @@ from tidewire.model import TableName
 
 T = TypeVar("T")
 
-_LONGEST_INTEGER = 20
+LONGEST_INTEGER = 20
 """Digits of the largest number MySQL has."""
 
 
@@ -20,7 +20,7 @@ class Unreadable(Exception):
 
 def same_table(one: TableName, other: TableName) -> bool:
     """TiDB compares names without regard to case."""
-    return (one.schema.casefold(), one.table.casefold()) == (other.schema.casefold(), other.table.casefold())
+    return (one.schema.lower(), one.table.lower()) == (other.schema.lower(), other.table.lower())
 
 
 class Reader:
@@ -131,7 +131,7 @@ class Reader:
     def integer(self) -> int:
         """A whole number without a sign."""
         text = self.peek().text
-        if self.peek().kind is not Kind.NUMBER or not text.isdecimal() or len(text) > _LONGEST_INTEGER:
+        if self.peek().kind is not Kind.NUMBER or not text.isdecimal() or len(text) > LONGEST_INTEGER:
             raise self.wrong("a whole number")
         return int(self.next().text)
 

@@ -60,16 +60,16 @@ def _gone(draft: Draft) -> Iterator[ColumnStep]:
 def _named(draft: Draft) -> Iterator[ColumnStep]:
     """Renames, each to a name that is free at that moment; a cycle goes by way of a name nobody has."""
     waiting = {before.name: column.name for before, column in _kept(draft) if before.name != column.name}
-    taken = {name.casefold() for before, column in _kept(draft) for name in (before.name, column.name)}
+    taken = {name.lower() for before, column in _kept(draft) for name in (before.name, column.name)}
     while waiting:
-        held = {name.casefold() for name in waiting}
-        ready = [name for name, new in waiting.items() if new.casefold() not in held - {name.casefold()}]
+        held = {name.lower() for name in waiting}
+        ready = [name for name, new in waiting.items() if new.lower() not in held - {name.lower()}]
         for name in ready:
             yield NamedColumn(name, waiting.pop(name))
         if not ready:
             name, new = waiting.popitem()
             spare = f"{name}_"
-            while spare.casefold() in taken:
+            while spare.lower() in taken:
                 spare += "_"
             yield NamedColumn(name, spare)
             waiting[spare] = new

@@ -30,7 +30,7 @@ def told(column: Column, schema: TableSchema | None) -> Column:
     if schema is None or column.type not in TEXTUAL or column.charset is not None:
         return column
     for known in schema.columns:
-        if known.name.casefold() == column.name.casefold():
+        if known.name.lower() == column.name.lower():
             return replace(column, charset=known.charset, collation=known.collation)
     return column
 
@@ -86,16 +86,19 @@ def _table(
     name: TableName, elements: Iterable[Element], schema: TableSchema | None, charset: str, collation: str | None
 ) -> TableSchema:
     changes: list[ColumnEdit] = []
+    # TiDB makes the indexes that are declared with columns last.
+    declared: list[ColumnEdit] = []
     clustered = True
     for element in elements:
         clustered = clustered and element.clustered
         if isinstance(element, Definition):
             column = settled(sized(told(element.column, schema), charset), charset, collation)
-            changes += [AddColumn(column), *keys_of(element)]
+            changes.append(AddColumn(column))
+            declared += keys_of(element)
         elif element.add is not None:
             changes.append(element.add)
     try:
-        table = altered(TableSchema(name), changes)
+        table = altered(TableSchema(name), [*changes, *declared])
     except DdlMismatch as error:
         raise Unreadable(error.reason) from None
     if not table.columns:

@@ -124,7 +124,9 @@ def _base(reader: Reader, name: str) -> Column:
     if type_ is MySQLType.VARCHAR and not numbers:
         raise reader.wrong("the length of a VARCHAR")
     if numbers and type_ is not MySQLType.YEAR:
-        column = replace(column, length=numbers[0], decimal=numbers[1] if len(numbers) == 2 else column.decimal)
+        # DECIMAL(0) and BIT(0) are DECIMAL and BIT.
+        length = numbers[0] or (length if type_ in (MySQLType.DECIMAL, MySQLType.BIT) else 0)
+        column = replace(column, length=length, decimal=numbers[1] if len(numbers) == 2 else column.decimal)
     if bool_:
         column = replace(column, length=1)
     return replace(column, unsigned=True, nullable=False) if serial else column
@@ -160,7 +162,10 @@ def read_type(reader: Reader, name: str) -> Column:
 
 
 def read_charset(reader: Reader) -> tuple[str | None, str | None] | None:
-    """A charset or a collation, the other one ``None``; nothing where none comes next."""
+    """A charset or a collation, the other one ``None``; nothing where none comes next.
+
+    An empty collation is the charset's own, which BINARY asks for whatever the table's is.
+    """
     if reader.accept("CHARACTER", "SET") or reader.accept("CHAR", "SET") or reader.accept("CHARSET"):
         reader.accept("=")
         return _charset_name(reader), None
@@ -170,21 +175,23 @@ def read_charset(reader: Reader) -> tuple[str | None, str | None] | None:
     word = reader.accept_any("ASCII", "UNICODE", "BYTE")
     if word:
         return {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}[word], None
-    # As an attribute BINARY asks for the charset's binary collation.
-    return (None, None) if reader.accept("BINARY") else None
+    return (None, "") if reader.accept("BINARY") else None
 
 
-def _charset_name(reader: Reader) -> str:
+def _charset_name(reader: Reader) -> str | None:
+    """The name of a charset or a collation; none where it is left to a default."""
+    if reader.accept("DEFAULT"):
+        return None
     name = (reader.string() if reader.peek().kind is Kind.STRING else reader.name()).lower()
     return name.replace("utf8mb3", "utf8")
 
 
 def with_charset(column: Column, charset: str | None, collation: str | None) -> Column:
     """A column with a charset or a collation that is said of it; a collation's name begins with its charset."""
-    if collation is not None:
+    if collation:
         charset = collation.split("_")[0]
     elif charset is None:
-        return column
+        return replace(column, collation=column.collation or collation)
     return replace(column, charset=charset, collation=collation)
 
 

@@ -140,11 +140,11 @@ class Catalogue:
         return [] if table is None else [Truncate(stored(table), statement.ts)]
 
     def _alter(self, edit: AlterTable, statement: Statement) -> list[Step]:
-        self._mark(edit.name, statement.ts)
         before = self.find(edit.name)
         if before is None:
             self.notes.append(f"{edit.name} has no rows here yet; its ALTER TABLE at {statement.ts} changes nothing")
             return []
+        self._mark(edit.name, statement.ts)
         try:
             after = altered(before, edit.changes)
             columns = column_steps(before, edit.changes, now=statement.now)

@@ -15,7 +15,7 @@ def conformed(catalogue: Catalogue, name: TableName, shape: TableSchema, ts: int
     """The steps that give a table room for rows of a shape.
 
     ``follow``: rows are all there is to tell how the table changes, so a column that the shape lacks is gone, and one
-    with another type has that type.
+    with another type has that type. The key is the shape's, too.
     """
     shape = stored(shape)
     table = catalogue.tables.get(name)
@@ -23,7 +23,7 @@ def conformed(catalogue: Catalogue, name: TableName, shape: TableSchema, ts: int
         catalogue.tables[name] = shape
         return [Create(shape, ts)]
     columns, after = column_changes(table, shape, follow=follow)
-    if not columns:
+    if not columns and after.handle_key == table.handle_key:
         return []
     catalogue.tables[name] = after
     return [Alter(stored(table), stored(after), columns, ts)]
@@ -45,6 +45,8 @@ def column_changes(
         if follow and now is not None and now.mysql_type != column.mysql_type:
             steps.append(TypedColumn(column, replace(now, name=column.name)))
             column = replace(now, name=column.name)
+        if follow and now is not None:
+            column = replace(column, handle_key=now.handle_key, primary_key=now.primary_key)
         columns.append(column)
     names = [column.name.lower() for column in columns]
     for number, column in enumerate(shape.columns):

@@ -32,8 +32,10 @@ def frozen_by_rows(table: TableSchema, files: Iterable[StagedFile], rules: Rules
     """The partitions of a table that stop before rows of another shape, where rows alone tell how it changes."""
     holds = []
     for file in files:
-        steps, _ = column_changes(table, stored(file.shape), follow=True)
+        steps, after = column_changes(table, stored(file.shape), follow=True)
         kinds = dict.fromkeys(COLUMN_KINDS[type(step)] for step in steps)
+        if after.handle_key != table.handle_key:
+            kinds[ChangeKind.CHANGE_KEY] = None
         frozen = [kind for kind in kinds if rules.policy(table.name, kind) is DdlPolicy.FREEZE]
         at = Position(file.partition.topic, file.partition.number, file.first_offset)
         holds += [

@@ -9,7 +9,7 @@ Where a protocol sends no commit ts, a row's ts is its offset and everything rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
@@ -19,10 +19,11 @@ from tidewire.ddl.edits import DropDatabase, Edit, Impossible, RenameTable
 from tidewire.ddl.lex import signature
 from tidewire.ddl.parse import edits
 from tidewire.errors import SyncStopped
-from tidewire.model import Ddl, TableName, TableSchema
+from tidewire.model import Ddl, Position, TableName, TableSchema
 from tidewire.model.tso import to_datetime
 from tidewire.sync.catalogue import Catalogue, Statement, stored
 from tidewire.sync.conform import conformed
+from tidewire.sync.fitting import fitting
 from tidewire.sync.freezing import frozen_before, frozen_by_rows
 from tidewire.sync.frontier import Progress
 from tidewire.sync.manifest import FoundDdl, Manifest, Partition, Rejected, StagedFile
@@ -121,7 +122,7 @@ class _Draft:
         self.frontier = self.frontier.read(
             manifest.read, manifest.ends, applied=self.applied, contiguous=self.settings.contiguous
         )
-        self.parked = manifest.parked
+        self.parked = tuple(each for each in manifest.parked if self.settings.rules.wants(each.table))
         self.schemas.update(dict.fromkeys(manifest.schemas))
         for file in manifest.files:
             if self.settings.rules.wants(file.table):
@@ -136,14 +137,20 @@ class _Draft:
             identity = self._id(found)
             if identity in known:
                 continue
-            progress = self.frontier.partitions.get(Partition(found.at.topic, found.at.partition))
+            progress = self.frontier.partitions.get(_partition(found.at))
             if self.settings.gated and identity.ts < self.applied and progress is not None and not progress.late:
+                if self._is_reworded(identity):
+                    continue
                 raise SyncStopped(
                     f"the DDL of {identity.ts} at {found.at} is older than the tables, which are complete up to "
                     f"{self.applied}, and was never seen: {found.ddl.query}"
                 )
             known.add(identity)
             self.queue.append(found)
+
+    def _is_reworded(self, identity: DdlId) -> bool:
+        """Is it a replay all the same? Another release of the producer may print a statement in other words."""
+        return any((each.ts, each.table) == (identity.ts, identity.table) for each in self.log)
 
     def _id(self, found: FoundDdl) -> DdlId:
         if self.settings.gated:
@@ -161,7 +168,7 @@ class _Draft:
             raise SyncStopped(f"a message cannot be read, {rejected.at}: {rejected.reason}")
         if self.settings.on_bad is OnBad.SKIP:
             return
-        progress = self.frontier.partitions.get(Partition(rejected.at.topic, rejected.at.partition), Progress())
+        progress = self.frontier.partitions.get(_partition(rejected.at), Progress())
         if not self.settings.gated:
             ts = rejected.at.offset - 1
         elif rejected.commit_ts is None:
@@ -170,14 +177,21 @@ class _Draft:
             return
         else:
             ts = rejected.commit_ts - 1
-        self.holds.append(Hold(ts, rejected.at, rejected.reason, rejected.table))
+        if not any(self._stands_for(hold, rejected, ts) for hold in self.holds):
+            self.holds.append(Hold(ts, rejected.at, rejected.reason, rejected.table))
+
+    def _stands_for(self, hold: Hold, rejected: Rejected, ts: int) -> bool:
+        """Does a hold say all there is to say? Those of messages end together, so the earliest of a table is enough."""
+        if hold.frozen or hold.table != rejected.table or hold.ts > ts:
+            return False
+        return self.settings.gated or _partition(hold.at) == _partition(rejected.at)
 
     # How far it goes
 
     def advance(self) -> None:
         """Everything that is complete, in order."""
         reach = self._reach()
-        due = sorted((found for found in self.queue if self._ts(found) <= reach), key=self._ts)
+        due = sorted((found for found in self.queue if self._is_due(found, reach)), key=self._ts)
         if reach < self.applied:
             return
         for ts, group in groupby(due, key=self._ts):
@@ -188,6 +202,9 @@ class _Draft:
         if self.settings.gated:
             self.applied = max(self.applied, reach)
         self._forget(reach)
+
+    def _is_due(self, found: FoundDdl, reach: int) -> bool:
+        return self._ts(found) <= reach and self._readable(_partition(found.at), found.at.offset)
 
     def _reach(self) -> int:
         """The moment up to which everything is there and nothing stands in the way."""
@@ -200,32 +217,37 @@ class _Draft:
     def _limit(self, name: TableName, partition: Partition | None = None) -> int:
         """How far a table may go, whatever the watermark says; without watermarks each partition stops for itself."""
         holds = [hold.ts for hold in self.holds if self._concerns(hold, name, partition)]
-        return min([*holds, self.blocked.get(name, END)])
+        return min([*holds, self.blocked.get(name, END), self.blocked.get(_database(name.schema), END)])
 
     def _concerns(self, hold: Hold, name: TableName, partition: Partition | None) -> bool:
         if hold.table is not None and hold.table.folded != name:
             return False
-        return self.settings.gated or partition in (None, Partition(hold.at.topic, hold.at.partition))
+        return self.settings.gated or partition in (None, _partition(hold.at))
 
     # What it does
 
-    def _execute(self, group: Iterable[FoundDdl], ts: int, *, complete: bool) -> None:
+    def _execute(self, group: Collection[FoundDdl], ts: int, *, complete: bool) -> None:
         """DDL of one moment, unless one of their tables is held before it: then they wait together.
 
         A watermark can come before the DDL of its ts, so until there is a later one they may not be ``complete``. Only
         renames mind: one may need a name that another one, still to come, makes free.
         """
-        understood = [(found, self.settings.understand(found.ddl)) for found in group]
-        names = {name for _, does in understood for edit in does for name in self._touched(edit)}
+        places = {found.at for found in group}
+        # Policies are asked anew every time: they may have changed.
+        self.holds = [hold for hold in self.holds if not (hold.frozen and hold.at in places)]
+        read = [(found, self.settings.understand(found.ddl)) for found in group]
+        names = {name for _, does in read for edit in does for name in self._touched(edit)}
+        if self._waits(names, ts):
+            return
+        among = None if self.settings.gated else {_partition(at) for at in places}
+        for name in sorted(names):
+            self._merge(name, ts, among)
+        understood = [(found, self._fitting(does, ts)) for found, does in read]
         for found, does in understood:
             self._refuse_impossible(found, does, ts)
-            self._freeze(found, does, ts)
-        if any(self._limit(name) < ts for name in names):
-            for name in names:
-                self.blocked[name] = min(self._limit(name), ts - 1)
+            self.holds += frozen_before(found, does, ts, self.catalogue, self.settings.rules)
+        if self._waits(names, ts):
             return
-        for name in sorted(names):
-            self._merge(name, ts)
         if not complete and self.catalogue.collides(edit for _, does in understood for edit in does):
             return
         now = self._text(ts) if self.settings.gated else None
@@ -236,16 +258,37 @@ class _Draft:
             self.queue.remove(found)
             self.log[self._id(found)] = None
         for name in names & self.pending.keys():
-            self.pending[name] = [
-                replace(each, since=max(each.since, ts + 1), fresh=max(each.fresh, ts + 1))
-                for each in self.pending[name]
-            ]
+            if self.settings.gated and self.catalogue.marks.get(name, -1) >= ts:
+                self.pending[name] = [
+                    replace(each, since=max(each.since, ts + 1), fresh=max(each.fresh, ts + 1))
+                    for each in self.pending[name]
+                ]
+
+    def _waits(self, names: Collection[TableName], ts: int) -> bool:
+        """Is one of these tables held before a ts? Then all of them are."""
+        if all(self._limit(name) >= ts for name in names):
+            return False
+        for name in names:
+            self.blocked[name] = min(self._limit(name), ts - 1)
+        return True
+
+    def _fitting(self, does: tuple[Edit, ...], ts: int) -> tuple[Edit, ...]:
+        """What is to do of a statement."""
+        found = fitting(does, self.catalogue, again=not self.settings.gated)
+        if found != does:
+            self.notes.append(f"what does not fit the tables here is left out of the statement at {ts}")
+        return found
 
     def _touched(self, edit: Edit) -> frozenset[TableName]:
-        """The tables whose rows come before an edit. A database may have tables nothing is known of but rows."""
+        """The tables whose rows come before an edit.
+
+        A database may have tables nothing is known of but rows, and tables that wait for a statement to make them. If
+        it has to wait itself, then so do the tables that are made in it later.
+        """
         names = self.catalogue.touched(edit)
         if isinstance(edit, DropDatabase):
-            names |= {name for name in self.pending if name.schema == edit.schema.lower()}
+            names |= {name for name in (*self.pending, *self.blocked) if name.schema == edit.schema.lower()}
+            names |= {_database(edit.schema)}
         return names
 
     def _refuse_impossible(self, found: FoundDdl, does: Iterable[Edit], ts: int) -> None:
@@ -254,6 +297,9 @@ class _Draft:
         In offset order replays run statements again, which then find their work done; that is no objection.
         """
         for edit in does:
+            name: TableName | None = getattr(edit, "name", None)
+            if name is not None and not self.settings.rules.wants(name):
+                continue
             objection = self.catalogue.objection(edit)
             if objection is None or not (self.settings.gated or isinstance(edit, Impossible)):
                 continue
@@ -263,23 +309,18 @@ class _Draft:
             if self.settings.on_bad is OnBad.SKIP:
                 self.notes.append(f"{found.at}: passed over, {reason}")
                 continue
-            hold = Hold(ts - 1, found.at, reason, getattr(edit, "name", None))
-            if hold not in self.holds:
-                self.holds.append(hold)
+            self.holds.append(Hold(ts - 1, found.at, reason, name))
 
-    def _freeze(self, found: FoundDdl, does: Iterable[Edit], ts: int) -> None:
-        """Hold the tables that a policy stops before a statement. It is asked anew every time: it may have changed."""
-        self.holds = [hold for hold in self.holds if not (hold.frozen and hold.at == found.at)]
-        self.holds += frozen_before(found, does, ts, self.catalogue, self.settings.rules)
-
-    def _merge(self, name: TableName, upto: int) -> None:
-        """The rows of a table up to a ts, where there are new ones."""
+    def _merge(self, name: TableName, upto: int, among: Collection[Partition] | None = None) -> None:
+        """The rows of a table up to a ts, where there are new ones; of some partitions or of all."""
         if not self.settings.ddl:
             self._freeze_shapes(name)
         slices, kept, fresh = [], [], False
         for each in self.pending.get(name, ()):
             file, limit = each.file, min(upto, self._limit(name, each.file.partition))
-            if not self._readable(file) or max(each.since, file.min_ts) > min(limit, file.max_ts):
+            elsewhere = among is not None and file.partition not in among
+            readable = not elsewhere and self._readable(file.partition, file.last_offset)
+            if not readable or max(each.since, file.min_ts) > min(limit, file.max_ts):
                 kept.append(each)
                 continue
             fresh = fresh or max(each.fresh, file.min_ts) <= min(limit, file.max_ts)
@@ -287,6 +328,7 @@ class _Draft:
             boundary = limit if self.settings.gated else limit + 1
             kept.append(replace(each, since=max(each.since, boundary), fresh=max(each.fresh, limit + 1)))
         slices.sort(key=lambda slice_: slice_.file.last_offset)
+        slices = [slice_ for slice_ in slices if self._tells_key(name, slice_.file.shape)]
         # A slice from between a file's first and last ts may be empty, so it tells no shape. Nothing is lost: the
         # file's first row has told it, and what changed the table since then was a DDL.
         shapes = list(dict.fromkeys(slice_.file.shape for slice_ in slices if _has_rows(slice_)))
@@ -295,15 +337,35 @@ class _Draft:
         if not fresh or not (shapes or name in self.catalogue.tables):
             return
         self.pending[name] = kept
-        for shape in shapes:
-            follow = self._is_news(shape)
+        for number, shape in enumerate(shapes):
+            follow, before = self._is_news(shape), self.catalogue.tables.get(name)
             if follow:
                 self.schemas[shape] = None
-            told = follow and name in self.catalogue.tables
+            told = follow and before is not None
             steps = conformed(self.catalogue, name, shape, upto, follow=follow)
+            if told and before is not None and before.handle_key != self.catalogue.tables[name].handle_key:
+                # Rows of the shapes before this one go by the key they had.
+                self._put(before, [slice_ for slice_ in slices if slice_.file.shape in shapes[:number]])
+                slices = [slice_ for slice_ in slices if slice_.file.shape not in shapes[:number]]
             self.steps += self.replica.follow(steps, told=told, by_rows=told)
-        ts = max(slice_.to_ts for slice_ in slices) if self.settings.gated else max(s.file.max_ts for s in slices)
-        self.steps += self.replica.follow([Merge(stored(self.catalogue.tables[name]), tuple(slices), ts)])
+        self._put(self.catalogue.tables[name], slices)
+
+    def _put(self, table: TableSchema, slices: Collection[Slice]) -> None:
+        """Rows into a table as it is now."""
+        if slices:
+            ts = max(each.to_ts if self.settings.gated else each.file.max_ts for each in slices)
+            self.steps += self.replica.follow([Merge(stored(table), tuple(slices), ts)])
+
+    def _tells_key(self, name: TableName, shape: TableSchema) -> bool:
+        """Do rows of a shape have the key of their table?
+
+        In offset order they may be replayed from before a column of the key was renamed. The table has them by then.
+        """
+        table = self.catalogue.tables.get(name)
+        if self.settings.gated or table is None or self._is_news(shape):
+            return True
+        told = {column.name.lower() for column in shape.columns}
+        return all(column.lower() in told for column in table.handle_key)
 
     def _freeze_shapes(self, name: TableName) -> None:
         """Where rows alone tell how a table changes, a policy stops a partition before the first row that does."""
@@ -323,11 +385,11 @@ class _Draft:
         """
         return not self.settings.ddl and shape not in self.schemas and len(shape.handle_key) < len(shape.columns)
 
-    def _readable(self, file: StagedFile) -> bool:
-        """Offset order needs everything before; watermarks do not come out of a gap, so gated rows need no more."""
+    def _readable(self, partition: Partition, offset: int) -> bool:
+        """Offset order needs everything before; watermarks do not come out of a gap, so what is gated needs no more."""
         if self.settings.gated or not self.settings.contiguous:
             return True
-        return file.last_offset < self.frontier.partitions[file.partition].next
+        return offset < self.frontier.partitions[partition].next
 
     def _forget(self, reach: int) -> None:
         """Files whose rows are all applied. Those of the last moment stay: see :class:`Pending`."""
@@ -353,7 +415,7 @@ class _Draft:
             applied=self.applied,
             frontier=self.frontier,
             tables={table.name: table for table in self.catalogue.tables.values()},
-            marks=self.catalogue.marks,
+            marks=self.catalogue.marks if self.settings.gated else {},
             pending=tuple(each for files in self.pending.values() for each in files),
             queue=tuple(self.queue),
             log=tuple(self.log),
@@ -385,6 +447,15 @@ def _coming_into_sight(does: Iterable[Edit], rules: Rules) -> list[str]:
         for rename in renames
         if rules.wants(rename.new) and not rules.wants(rename.old)
     ]
+
+
+def _database(schema: str) -> TableName:
+    """What stands for all tables of a database, those to come included."""
+    return TableName(schema.lower(), "")
+
+
+def _partition(at: Position) -> Partition:
+    return Partition(at.topic, at.partition)
 
 
 def _has_rows(piece: Slice) -> bool:

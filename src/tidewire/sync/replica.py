@@ -126,7 +126,8 @@ class Replica:
             before, step, lambda kind: self._policy(name, kind), self._rules, by_rows=self._by_rows
         )
         self.copies[name.folded] = after
-        changed = columns or after.table.handle_key != before.table.handle_key
+        # A key that is gone may be on its way to another one; rows that come without one are refused.
+        changed = columns or after.table.handle_key not in ((), before.table.handle_key)
         return [Alter(before.table, after.table, columns, step.ts)] if changed else []
 
     def _rename(self, step: Rename) -> list[Step]:

@@ -205,7 +205,7 @@ def _from_plain(plain: Mapping[str, Any]) -> State:
 
 
 def _progress_to_plain(progress: Progress) -> list[Any]:
-    ahead = [[range_.start, range_.end, range_.watermark] for range_ in progress.ahead]
+    ahead = [[range_.start, range_.end, range_.watermark, range_.previous] for range_ in progress.ahead]
     return [progress.next, progress.watermark, progress.previous, progress.joined_at, ahead]
 
 
