@@ -12,9 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidewire.spark.jars import fetch
-from tidewire.spark.session import BRIEF, session
+from tidewire.spark.session import SHORT_LIVED, session
 
-SMALL = BRIEF | {
+QUICK = f"{SHORT_LIVED} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Java's options in tests. The jars' checksums are known, so that nobody needs to look at their code once more: that is
+a sixth of the work."""
+
+SMALL = {
+    "spark.driver.extraJavaOptions": QUICK,
     # Two test processes share a machine of two cores.
     "spark.driver.memory": "1500m",
     "spark.sql.shuffle.partitions": "2",

@@ -119,8 +119,11 @@ def _by_delta_rs(place: Target, target: Path, name: TableName) -> pa.Table | Non
     table = DeltaTable(target / "data" / place.version(name).partition("@")[0])
     if "typeWidening" in (table.protocol().reader_features or ()):
         return None
-    return pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+    rows = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+    return rows.cast(pa.schema([(field.name, _OF_VIEWS.get(field.type, field.type)) for field in rows.schema]))
 
+
+_OF_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 _READERS = {"iceberg": _by_pyiceberg, "delta": _by_delta_rs}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.parking import Parking
-from tidewire.model import Event
+from tidewire.model import Event, Watermark
 from tidewire.plain import message_from_plain
 from tidewire.registry import MemoryRegistry
 
@@ -33,6 +33,19 @@ def names(topic: str) -> list[str]:
 def lines(topic: str, name: str) -> list[dict[str, Any]]:
     """The messages of a topic in produced order."""
     return [json.loads(line) for line in read(topic, f"{name}.jsonl").splitlines()]
+
+
+def lines_until(topic: str, name: str, ts: int) -> list[dict[str, Any]]:
+    """The messages up to those with which every partition has the watermark of a recorded moment."""
+    without = set(range(expected(topic)["partitions"]))
+    found = []
+    for line, ((_, partition), told) in zip(lines(topic, name), events(topic, name), strict=True):
+        found.append(line)
+        if Watermark(ts) in told:
+            without.discard(partition)
+        if not without:
+            break
+    return found
 
 
 @cache

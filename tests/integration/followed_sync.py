@@ -1,6 +1,6 @@
-"""A sync in a process of its own that says where it is: ``followed_sync.py ROOT URI TOPIC NAME``.
+"""A sync in a process of its own that says where it is: ``followed_sync.py ROOT URI TOPIC NAME TS``.
 
-Every point of a batch is a line on standard output. It ends by itself once the tables are at the recorded end.
+Every point of a batch is a line on standard output. It ends by itself once the tables are at a moment.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import topic_files
 from integration.live import Follower, sync_of
 from spark_sessions import small_session
 from sync_checks import job_of
@@ -24,9 +23,9 @@ class Telling(Follower):
 
 
 def main() -> None:
-    root, uri, topic, name = sys.argv[1:]
+    root, uri, topic, name, ts = sys.argv[1:]
     folder = Path(root)
-    observer = Telling(topic_files.expected(topic)["end"]["ts"])
+    observer = Telling(int(ts))
     with small_session(folder / "spark") as spark:
         sync_of(spark, uri, folder / "target", job_of(topic, name, folder), observer).run(once=False)
 

@@ -21,9 +21,10 @@ import topic_files
 from integration.kafka import kafka
 from integration.live import PATIENCE, created, send_lines
 from integration.spark_cluster import HOME, SparkCluster, environment, python_without_tidewire, spark_cluster
+from spark_sessions import QUICK
 from sync_checks import assert_equal, job_of
 from tidewire.spark.jars import fetch, lock
-from tidewire.spark.session import SHORT_LIVED, packed
+from tidewire.spark.session import packed
 from tidewire.spark.work import Work
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -36,8 +37,8 @@ SETTINGS = {
     "spark.executor.cores": "1",
     "spark.executor.memory": "800m",
     "spark.sql.shuffle.partitions": "2",
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
-    "spark.executor.extraJavaOptions": SHORT_LIVED,
+    "spark.driver.extraJavaOptions": QUICK,
+    "spark.executor.extraJavaOptions": QUICK,
 }
 MAIN = "from tidewire.cli import main\n\nmain()\n"
 

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 SEED = 20
 SECONDS = float(os.environ.get("TIDEWIRE_WHOLE_WAY_SECONDS", "0"))
-UNITS = 15
+UNITS = 10
 """Transactions and statements of half a lap; the other half comes while a piece is away."""
 
 EVERYTHING = (CALM, BUSY)

@@ -94,7 +94,7 @@ def test_a_batch_that_changes_one_table_costs_the_same_among_many(
     job = replace(JOB, format=format_)
 
     few_calls, few = one_of(2, spark, tmp_path / "few", job, monkeypatch)
-    many_calls, many = one_of(6, spark, tmp_path / "many", job, monkeypatch)
+    many_calls, many = one_of(4, spark, tmp_path / "many", job, monkeypatch)
 
     assert many_calls == few_calls
     assert many.keys() == few.keys()

@@ -1,4 +1,7 @@
-"""A driver that is killed leaves nothing that the next one does not put right."""
+"""A driver that is killed leaves nothing that the next one does not put right.
+
+Here it is killed where tables are half done; ``integration/test_kafka_faults`` kills it at every point.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ KILLER = Path(__file__).parents[1] / "killed_sync.py"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "count"),
-    [(Point.STAGED, 1), (Point.STEP, 4), (Point.APPLIED, 1), (Point.PUBLISHED, 1), (Point.SAVED, 1)],
+    [(Point.STEP, 3), (Point.APPLIED, 1), (Point.PUBLISHED, 1)],
 )
 def test_a_killed_driver_changes_nothing(spark: SparkSession, tmp_path: Path, point: Point, count: int) -> None:
-    workload = Workload(11, transactions=14, tables=2, habits=Habits(statements=0.1))
+    workload = Workload(11, transactions=8, tables=2, habits=Habits(statements=0))
     production = produce(workload, Delivery("open-protocol", Options()), ["restart"])
     topics, _ = put(production, tmp_path / "topics")
     killed = subprocess.run(

@@ -22,14 +22,14 @@ from click.testing import CliRunner
 from changefeed.http.servers import process
 from integration.kafka import Cluster
 from integration.servers import free_port
+from spark_sessions import QUICK
 from tidewire.cli.app import app
-from tidewire.spark.session import SHORT_LIVED
 
 PATIENCE = 300
 """Seconds after which something that was waited for does not come any more."""
 
 _COMMAND = [sys.executable, "-c", "from tidewire.cli import main; main()"]
-_SMALL_SPARK = ("spark.driver.memory=1g", f"spark.driver.extraJavaOptions={SHORT_LIVED}")
+_SMALL_SPARK = ("spark.driver.memory=1g", f"spark.driver.extraJavaOptions={QUICK}")
 
 
 def until(condition: Callable[[], object], what: str, troubles: Callable[[], str] = str) -> None:

@@ -146,6 +146,10 @@ def in_every_mode(on_delta: Mode) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("target", "mode"), cases, indirect=["target"])
 
 
+on_iceberg = pytest.mark.parametrize("target", ["iceberg"], indirect=True)
+"""For what takes Delta a minute, and is said on both by the same statements."""
+
+
 @pytest.mark.slow
 @in_every_mode(on_delta=Mode.MIRROR)
 def test_current_rows_are_those_of_the_reference_all_along(target: Target, mode: Mode, tmp_path: Path) -> None:
@@ -171,6 +175,7 @@ def test_current_rows_are_those_of_the_reference_all_along(target: Target, mode:
     assert sorted(map(str, target.read(story.table.name).collect())) == before
 
 
+@on_iceberg
 def test_the_history_has_every_change_once_with_both_rows(target: Target, tmp_path: Path) -> None:
     table = TableSchema(TableName("modes", "history"), (ID, NAME))
     one, two, moved = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}, {"id": 2, "name": "b"}
@@ -190,6 +195,7 @@ def test_the_history_has_every_change_once_with_both_rows(target: Target, tmp_pa
     ]
 
 
+@on_iceberg
 def test_versions_begin_and_end_where_the_next_change_is(target: Target, tmp_path: Path) -> None:
     table = TableSchema(TableName("modes", "scd2"), (ID, NAME))
     rows = [{"id": 1, "name": name} for name in "abc"]
@@ -221,6 +227,7 @@ def test_versions_begin_and_end_where_the_next_change_is(target: Target, tmp_pat
     ]
 
 
+@on_iceberg
 def test_the_other_half_of_a_moved_row_may_come_later(target: Target, tmp_path: Path) -> None:
     table = TableSchema(TableName("modes", "halves"), (ID, NAME))
     row, new = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}
