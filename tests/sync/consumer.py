@@ -124,7 +124,7 @@ class Consumer:
         groups: dict[tuple[Partition, TableSchema], list[Change]] = {}
         for each in seen:
             at, sub, row = each
-            partition, table = Partition(at.topic, at.partition), row.table
+            partition, table = Partition.of(at), row.table
             if drops(partition, table.name, row.ts):
                 continue
             if self.schemas_first and (table.name, table.version) not in known:

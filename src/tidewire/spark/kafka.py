@@ -91,7 +91,7 @@ class KafkaSource:
         """The messages at some places."""
         wanted: dict[Partition, list[int]] = {}
         for at in positions:
-            wanted.setdefault(Partition(at.topic, at.partition), []).append(at.offset)
+            wanted.setdefault(Partition.of(at), []).append(at.offset)
         rows = self._read({at: (min(offsets), max(offsets) + 1) for at, offsets in wanted.items()})
         if rows is None:
             return {}

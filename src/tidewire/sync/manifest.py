@@ -22,6 +22,11 @@ class Partition:
     topic: str
     number: int
 
+    @classmethod
+    def of(cls, at: Position) -> Partition:
+        """The partition a message is in."""
+        return cls(at.topic, at.partition)
+
     def __str__(self) -> str:
         return f"{self.topic}[{self.number}]"
 

@@ -12,28 +12,25 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Final
 from zoneinfo import ZoneInfo
 
 from tidewire.ddl.edits import DropDatabase, Edit, Impossible, RenameTable
 from tidewire.ddl.lex import signature
 from tidewire.ddl.parse import edits
 from tidewire.errors import SyncStopped
-from tidewire.model import Ddl, Position, TableName, TableSchema
+from tidewire.model import Ddl, TableName, TableSchema
 from tidewire.model.tso import to_datetime
 from tidewire.sync.catalogue import Catalogue, Statement, stored
 from tidewire.sync.conform import conformed
 from tidewire.sync.fitting import fitting
 from tidewire.sync.freezing import frozen_before, frozen_by_rows
 from tidewire.sync.frontier import Progress
+from tidewire.sync.holding import END, Holding, database
 from tidewire.sync.manifest import FoundDdl, Manifest, Partition, Rejected, StagedFile
 from tidewire.sync.replica import Replica
 from tidewire.sync.rules import Rules
 from tidewire.sync.state import DdlId, Hold, OnBad, Pending, State
 from tidewire.sync.steps import Merge, SetAside, Slice, Step
-
-END: Final = 2**63 - 1
-"""Later than any ts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +98,8 @@ class _Draft:
             self.pending.setdefault(each.file.table.folded, []).append(each)
         self.queue = list(state.queue)
         self.log = dict.fromkeys(state.log)
-        self.holds = [hold for hold in state.holds if hold.frozen or settings.on_bad is not OnBad.SKIP]
-        self.blocked: dict[TableName, int] = {}
+        kept = [hold for hold in state.holds if hold.frozen or settings.on_bad is not OnBad.SKIP]
+        self.holding = Holding(kept, gated=settings.gated)
         self.parked = state.parked
         self.schemas = dict.fromkeys(state.schemas)
         self.applied = state.applied
@@ -137,7 +134,7 @@ class _Draft:
             identity = self._id(found)
             if identity in known:
                 continue
-            progress = self.frontier.partitions.get(_partition(found.at))
+            progress = self.frontier.partitions.get(Partition.of(found.at))
             if self.settings.gated and identity.ts < self.applied and progress is not None and not progress.late:
                 if self._is_reworded(identity):
                     continue
@@ -168,7 +165,7 @@ class _Draft:
             raise SyncStopped(f"a message cannot be read, {rejected.at}: {rejected.reason}")
         if self.settings.on_bad is OnBad.SKIP:
             return
-        progress = self.frontier.partitions.get(_partition(rejected.at), Progress())
+        progress = self.frontier.partitions.get(Partition.of(rejected.at), Progress())
         if not self.settings.gated:
             ts = rejected.at.offset - 1
         elif rejected.commit_ts is None:
@@ -177,14 +174,7 @@ class _Draft:
             return
         else:
             ts = rejected.commit_ts - 1
-        if not any(self._stands_for(hold, rejected, ts) for hold in self.holds):
-            self.holds.append(Hold(ts, rejected.at, rejected.reason, rejected.table))
-
-    def _stands_for(self, hold: Hold, rejected: Rejected, ts: int) -> bool:
-        """Does a hold say all there is to say? Those of messages end together, so the earliest of a table is enough."""
-        if hold.frozen or hold.table != rejected.table or hold.ts > ts:
-            return False
-        return self.settings.gated or _partition(hold.at) == _partition(rejected.at)
+        self.holding.add(Hold(ts, rejected.at, rejected.reason, rejected.table))
 
     # How far it goes
 
@@ -204,25 +194,14 @@ class _Draft:
         self._forget(reach)
 
     def _is_due(self, found: FoundDdl, reach: int) -> bool:
-        return self._ts(found) <= reach and self._readable(_partition(found.at), found.at.offset)
+        return self._ts(found) <= reach and self._readable(Partition.of(found.at), found.at.offset)
 
     def _reach(self) -> int:
         """The moment up to which everything is there and nothing stands in the way."""
         if not self.settings.gated:
             return END
-        limits = [self.frontier.watermark, *(each.commit_ts - 1 for each in self.parked)]
-        limits += [hold.ts for hold in self.holds if hold.table is None]
+        limits = [self.frontier.watermark, self.holding.everywhere(), *(each.commit_ts - 1 for each in self.parked)]
         return min(limits if self.settings.until is None else [*limits, self.settings.until])
-
-    def _limit(self, name: TableName, partition: Partition | None = None) -> int:
-        """How far a table may go, whatever the watermark says; without watermarks each partition stops for itself."""
-        holds = [hold.ts for hold in self.holds if self._concerns(hold, name, partition)]
-        return min([*holds, self.blocked.get(name, END), self.blocked.get(_database(name.schema), END)])
-
-    def _concerns(self, hold: Hold, name: TableName, partition: Partition | None) -> bool:
-        if hold.table is not None and hold.table.folded != name:
-            return False
-        return self.settings.gated or partition in (None, _partition(hold.at))
 
     # What it does
 
@@ -233,20 +212,19 @@ class _Draft:
         renames mind: one may need a name that another one, still to come, makes free.
         """
         places = {found.at for found in group}
-        # Policies are asked anew every time: they may have changed.
-        self.holds = [hold for hold in self.holds if not (hold.frozen and hold.at in places)]
+        self.holding.thaw(lambda hold: hold.at in places)
         read = [(found, self.settings.understand(found.ddl)) for found in group]
         names = {name for _, does in read for edit in does for name in self._touched(edit)}
-        if self._waits(names, ts):
+        if self.holding.waits(names, ts):
             return
-        among = None if self.settings.gated else {_partition(at) for at in places}
+        among = None if self.settings.gated else {Partition.of(at) for at in places}
         for name in sorted(names):
             self._merge(name, ts, among)
         understood = [(found, self._fitting(does, ts)) for found, does in read]
         for found, does in understood:
             self._refuse_impossible(found, does, ts)
-            self.holds += frozen_before(found, does, ts, self.catalogue, self.settings.rules)
-        if self._waits(names, ts):
+            self.holding.freeze(frozen_before(found, does, ts, self.catalogue, self.settings.rules))
+        if self.holding.waits(names, ts):
             return
         if not complete and self.catalogue.collides(edit for _, does in understood for edit in does):
             return
@@ -264,14 +242,6 @@ class _Draft:
                     for each in self.pending[name]
                 ]
 
-    def _waits(self, names: Collection[TableName], ts: int) -> bool:
-        """Is one of these tables held before a ts? Then all of them are."""
-        if all(self._limit(name) >= ts for name in names):
-            return False
-        for name in names:
-            self.blocked[name] = min(self._limit(name), ts - 1)
-        return True
-
     def _fitting(self, does: tuple[Edit, ...], ts: int) -> tuple[Edit, ...]:
         """What is to do of a statement."""
         found = fitting(does, self.catalogue, again=not self.settings.gated)
@@ -287,8 +257,8 @@ class _Draft:
         """
         names = self.catalogue.touched(edit)
         if isinstance(edit, DropDatabase):
-            names |= {name for name in (*self.pending, *self.blocked) if name.schema == edit.schema.lower()}
-            names |= {_database(edit.schema)}
+            names |= {name for name in (*self.pending, *self.holding.waiting) if name.schema == edit.schema.lower()}
+            names |= {database(edit.schema)}
         return names
 
     def _refuse_impossible(self, found: FoundDdl, does: Iterable[Edit], ts: int) -> None:
@@ -309,7 +279,7 @@ class _Draft:
             if self.settings.on_bad is OnBad.SKIP:
                 self.notes.append(f"{found.at}: passed over, {reason}")
                 continue
-            self.holds.append(Hold(ts - 1, found.at, reason, name))
+            self.holding.add(Hold(ts - 1, found.at, reason, name))
 
     def _merge(self, name: TableName, upto: int, among: Collection[Partition] | None = None) -> None:
         """The rows of a table up to a ts, where there are new ones; of some partitions or of all."""
@@ -317,7 +287,7 @@ class _Draft:
             self._freeze_shapes(name)
         slices, kept, fresh = [], [], False
         for each in self.pending.get(name, ()):
-            file, limit = each.file, min(upto, self._limit(name, each.file.partition))
+            file, limit = each.file, min(upto, self.holding.limit(name, each.file.partition))
             elsewhere = among is not None and file.partition not in among
             readable = not elsewhere and self._readable(file.partition, file.last_offset)
             if not readable or max(each.since, file.min_ts) > min(limit, file.max_ts):
@@ -374,8 +344,8 @@ class _Draft:
         if not news:
             return
         table = self.catalogue.tables.get(name, stored(news[0].shape))
-        self.holds = [hold for hold in self.holds if not (hold.frozen and hold.table == table.name)]
-        self.holds += frozen_by_rows(table, news, self.settings.rules)
+        self.holding.thaw(lambda hold: hold.table == table.name)
+        self.holding.freeze(frozen_by_rows(table, news, self.settings.rules))
 
     def _is_news(self, shape: TableSchema) -> bool:
         """Does a shape say that its table changed?
@@ -394,7 +364,7 @@ class _Draft:
     def _forget(self, reach: int) -> None:
         """Files whose rows are all applied. Those of the last moment stay: see :class:`Pending`."""
         for name, files in list(self.pending.items()):
-            least = min(reach, self._limit(name)) if self.settings.gated else 0
+            least = min(reach, self.holding.limit(name)) if self.settings.gated else 0
             finished = [each.file.max_ts < max(each.since, least) for each in files]
             self.done += [each.file for each, over in zip(files, finished, strict=True) if over]
             self.pending[name] = [each for each, over in zip(files, finished, strict=True) if not over]
@@ -421,7 +391,7 @@ class _Draft:
             log=tuple(self.log),
             schemas=tuple(self.schemas),
             parked=self.parked,
-            holds=tuple(self.holds),
+            holds=tuple(self.holding.holds),
             rejected=state.rejected + len(manifest.rejected),
             copies=self.replica.copies,
             kept=tuple(self.replica.kept),
@@ -435,7 +405,7 @@ class _Draft:
         tables = tuple(table for _, table in published)
         if not self.settings.gated:
             return Publication(None, tables)
-        limits = {table.name: END if name is None else self._limit(name) for name, table in published}
+        limits = {table.name: END if name is None else self.holding.limit(name) for name, table in published}
         return Publication(self.applied, tables, {name: ts for name, ts in limits.items() if ts < self.applied})
 
 
@@ -447,15 +417,6 @@ def _coming_into_sight(does: Iterable[Edit], rules: Rules) -> list[str]:
         for rename in renames
         if rules.wants(rename.new) and not rules.wants(rename.old)
     ]
-
-
-def _database(schema: str) -> TableName:
-    """What stands for all tables of a database, those to come included."""
-    return TableName(schema.lower(), "")
-
-
-def _partition(at: Position) -> Partition:
-    return Partition(at.topic, at.partition)
 
 
 def _has_rows(piece: Slice) -> bool:

@@ -142,6 +142,6 @@ def _placed(rejected: Iterable[Rejected], marks: Rising) -> tuple[Rejected, ...]
 
 
 def _watermark_before(at: Position, marks: Rising) -> int:
-    own = marks.get(Partition(at.topic, at.partition), ())
+    own = marks.get(Partition.of(at), ())
     before = bisect_left(own, at.offset, key=lambda mark: mark[0])
     return own[before - 1][1] if before else 0

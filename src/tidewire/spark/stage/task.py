@@ -298,7 +298,7 @@ class _Run:
             self._reject(at, Reject(0, missing.reason, None, "value", message.key, message.value))
             return
         ts = commit_ts if self._reader.gated else at.offset
-        if self._task.floors.drops(Partition(at.topic, at.partition), table, ts):
+        if self._task.floors.drops(Partition.of(at), table, ts):
             return
         self._parking.add({**_place(at), "key": message.key, "value": message.value})
         self._parked.append(Parked(at, table, missing.version, ts, self._parking.path))
