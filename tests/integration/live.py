@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 from pyspark.sql import SparkSession
 
@@ -34,6 +34,13 @@ def grown(cluster: Cluster, name: str, partitions: int) -> None:
     """Give a topic more partitions."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for future in admin.create_partitions([NewPartitions(name, partitions)]).values():
+        future.result()
+
+
+def emptied(cluster: Cluster, name: str) -> None:
+    """Remove all messages of a topic of one partition, as its retention does in time."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for future in admin.delete_records([TopicPartition(name, 0, OFFSET_END)]).values():
         future.result()
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import topic_files
 from integration.kafka import Cluster, kafka
-from integration.live import Background, Follower, created, grown, send, send_lines, sync_of
+from integration.live import Background, Follower, created, emptied, grown, send, send_lines, sync_of
 from sync_checks import assert_equal, job_of
 from tidewire.codec import Options, Resources, protocol
 from tidewire.errors import SyncError
@@ -157,6 +157,24 @@ def test_topics_come_and_go_while_a_sync_runs(spark: SparkSession, cluster: Clus
     tables = snapshot(spark, str(tmp_path / "target"))
     assert (tables.ts or 0) >= end
     assert {name: [row.id for row in tables[name].collect()] for name in tables} == {"shop.new": [2]}
+
+
+def test_a_topic_whose_messages_are_all_gone_holds_nobody_back(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    created(cluster, "mall.dead", "mall.feed", partitions=1)
+    encoder = protocol("open-protocol")
+    dead: list[Event] = [made("dead", 10), RowChange(table("dead"), 20, after={"id": 1}), Watermark(30)]
+    fed: list[Event] = [made("t", 40), RowChange(table("t"), 50, after={"id": 2}), Watermark(60), Watermark(80)]
+    for topic, events in (("mall.dead", dead), ("mall.feed", fed)):
+        send(cluster, ((topic, 0, message) for event in events for message in encoder.encode([event])))
+    emptied(cluster, "mall.dead")
+    uri = rf"kafka://{cluster.bootstrap}/?pattern=mall\..*"
+
+    state = sync_of(spark, uri, tmp_path / "target", Job("open-protocol"), Follower(80)).run(once=True)
+
+    assert state.applied == 80
+    assert [*snapshot(spark, str(tmp_path / "target"))] == ["shop.t"]
 
 
 def test_messages_are_found_by_their_places(spark: SparkSession, cluster: Cluster) -> None:

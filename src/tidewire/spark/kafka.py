@@ -77,13 +77,17 @@ class KafkaSource:
             yield Range(at.topic(), at.partition(), found.fromOffset(), found.untilOffset(), self._place.native)
 
     def ends(self) -> Mapping[Partition, int]:
-        """All partitions there are now, each with the offset after its last message."""
-        return self._offsets("latest")
+        """All partitions there are now, each with the offset after its last message; 0 where none is left to read.
+
+        A topic that is no longer fed loses its messages in the end. Nobody should wait for those.
+        """
+        first, last = self._offsets("earliest", "latest")
+        return {at: end if first.get(at, 0) < end else 0 for at, end in last.items()}
 
     def sample(self, count: int) -> Iterable[Message]:
         """Some of the first messages of every partition."""
-        first, ends = self._offsets("earliest"), self.ends()
-        wanted = {at: (start, min(start + count, ends.get(at, start))) for at, start in first.items()}
+        first, last = self._offsets("earliest", "latest")
+        wanted = {at: (start, min(start + count, last.get(at, start))) for at, start in first.items()}
         rows = self._read({at: bounds for at, bounds in wanted.items() if bounds[0] < bounds[1]})
         return [] if rows is None else list(_messages(rows).values())
 
@@ -137,11 +141,11 @@ class KafkaSource:
                 "them as they come"
             )
 
-    def _offsets(self, which: str) -> dict[Partition, int]:
+    def _offsets(self, *which: str) -> list[dict[Partition, int]]:
+        """The offsets of all partitions, as of one moment after the other."""
         jvm: Any = self._spark._jvm
-        spec = getattr(jvm.org.apache.kafka.clients.admin.OffsetSpec, which)()
 
-        def ask(admin: Any) -> dict[Partition, int]:
+        def ask(admin: Any, spec: Any) -> dict[Partition, int]:
             topics = jvm.java.util.ArrayList()
             for topic in self._topics(admin):
                 topics.add(topic)
@@ -153,7 +157,8 @@ class KafkaSource:
             found = admin.listOffsets(wanted).all().get()
             return {Partition(at.topic(), at.partition()): found.get(at).offset() for at in list(found.keySet())}
 
-        found: dict[Partition, int] = self._asked(ask)
+        specs = [getattr(jvm.org.apache.kafka.clients.admin.OffsetSpec, name)() for name in which]
+        found: list[dict[Partition, int]] = self._asked(lambda admin: [ask(admin, spec) for spec in specs])
         return found
 
     def _topics(self, admin: Any) -> list[str]:
