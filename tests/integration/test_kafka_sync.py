@@ -37,20 +37,21 @@ def cluster() -> Iterator[Cluster]:
 
 def test_a_topic_that_is_there_becomes_its_tables(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     topic, name = "seed11", "canal-json.faults"
+    moment = topic_files.expected(topic)["watermarks"][12]
+    lines = topic_files.lines_until(topic, name, moment["ts"])
     created(cluster, "whole")
-    send_lines(cluster, "whole", topic_files.lines(topic, name))
-    recorded = topic_files.expected(topic)
-    uri = f"kafka://{cluster.bootstrap}/whole?consumer-group=tidewire&max-offsets-per-batch=1200"
-    observer = Follower(recorded["end"]["ts"])
+    send_lines(cluster, "whole", lines)
+    uri = f"kafka://{cluster.bootstrap}/whole?consumer-group=tidewire&max-offsets-per-batch={len(lines) * 2 // 3}"
+    observer = Follower(moment["ts"])
 
     sync_of(spark, uri, tmp_path / "target", job_of(topic, name, tmp_path), observer).run(once=True)
 
-    assert_equal(spark, tmp_path / "target", recorded["end"])
+    assert_equal(spark, tmp_path / "target", moment)
     assert observer.batches >= 2
     committed = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "tidewire"}).committed(
         [TopicPartition("whole", number) for number in range(3)]
     )
-    counts = [sum(line["partition"] == number for line in topic_files.lines(topic, name)) for number in range(3)]
+    counts = [sum(line["partition"] == number for line in lines) for number in range(3)]
     assert [position.offset for position in committed] == counts
 
 

@@ -259,6 +259,7 @@ def test_a_column_may_not_take_a_name_of_ours(target: Target) -> None:
         execute(Create(table, 1), target, mark(), Mode.HISTORY)
 
 
+@on_iceberg
 def test_the_history_of_a_table_without_a_key_counts_equal_rows(target: Target, tmp_path: Path) -> None:
     table = TableSchema(TableName("modes", "equal"), (NAME,))
     a, b = {"name": "a"}, {"name": "b"}
