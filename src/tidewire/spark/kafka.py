@@ -82,12 +82,12 @@ class KafkaSource:
         A topic that is no longer fed loses its messages in the end. Nobody should wait for those.
         """
         first, last = self._offsets("earliest", "latest")
-        return {at: end if first.get(at, 0) < end else 0 for at, end in last.items()}
+        return {at: end if first[at] < end else 0 for at, end in last.items()}
 
     def sample(self, count: int) -> Iterable[Message]:
         """Some of the first messages of every partition."""
         first, last = self._offsets("earliest", "latest")
-        wanted = {at: (start, min(start + count, last.get(at, start))) for at, start in first.items()}
+        wanted = {at: (start, min(start + count, last[at])) for at, start in first.items()}
         rows = self._read({at: bounds for at, bounds in wanted.items() if bounds[0] < bounds[1]})
         return [] if rows is None else list(_messages(rows).values())
 
@@ -145,20 +145,26 @@ class KafkaSource:
         """The offsets of all partitions, as of one moment after the other."""
         jvm: Any = self._spark._jvm
 
-        def ask(admin: Any, spec: Any) -> dict[Partition, int]:
+        def ask(admin: Any) -> list[dict[Partition, int]]:
             topics = jvm.java.util.ArrayList()
             for topic in self._topics(admin):
                 topics.add(topic)
-            wanted = jvm.java.util.HashMap()
             described = admin.describeTopics(topics).allTopicNames().get()
-            for topic in list(described.keySet()):
-                for partition in described.get(topic).partitions():
-                    wanted.put(jvm.org.apache.kafka.common.TopicPartition(topic, partition.partition()), spec)
+            places = [
+                jvm.org.apache.kafka.common.TopicPartition(topic, partition.partition())
+                for topic in list(described.keySet())
+                for partition in described.get(topic).partitions()
+            ]
+            return [offsets(admin, places, name) for name in which]
+
+        def offsets(admin: Any, places: list[Any], name: str) -> dict[Partition, int]:
+            wanted = jvm.java.util.HashMap()
+            for place in places:
+                wanted.put(place, getattr(jvm.org.apache.kafka.clients.admin.OffsetSpec, name)())
             found = admin.listOffsets(wanted).all().get()
             return {Partition(at.topic(), at.partition()): found.get(at).offset() for at in list(found.keySet())}
 
-        specs = [getattr(jvm.org.apache.kafka.clients.admin.OffsetSpec, name)() for name in which]
-        found: list[dict[Partition, int]] = self._asked(lambda admin: [ask(admin, spec) for spec in specs])
+        found: list[dict[Partition, int]] = self._asked(ask)
         return found
 
     def _topics(self, admin: Any) -> list[str]:

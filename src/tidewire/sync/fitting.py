@@ -50,7 +50,7 @@ def _fitting(edit: AlterTable, catalogue: Catalogue, again: bool) -> AlterTable:
 
 def _left(table: TableSchema, changes: Sequence[ColumnEdit], again: bool) -> Iterator[ColumnEdit]:
     """The changes that concern the columns of a table, in a form that fits them."""
-    known = {column.name.casefold() for column in table.columns}
+    known = {column.name.lower() for column in table.columns}
     made = {name for change in changes if _old(change) <= known for name in _new(change)}
     wanted = [change for change in changes if _old(change) <= known | made]
     staying = known - {name for change in wanted for name in _old(change)} if again else set()
@@ -66,16 +66,16 @@ def _left(table: TableSchema, changes: Sequence[ColumnEdit], again: bool) -> Ite
 def _old(change: ColumnEdit) -> set[str]:
     """The name, before the statement, of the column that a change is about; none where the column is new."""
     about = DropColumn | ChangeColumn | RenameColumn | SetDefault
-    return {change.name.casefold()} if isinstance(change, about) else set()
+    return {change.name.lower()} if isinstance(change, about) else set()
 
 
 def _new(change: ColumnEdit) -> set[str]:
     """The name a column has after a change that makes or renames it."""
     match change:
         case AddColumn(column) | ChangeColumn(_, column):
-            return {column.name.casefold()}
+            return {column.name.lower()}
         case RenameColumn(_, new):
-            return {new.casefold()}
+            return {new.lower()}
         case _:
             return set()
 
@@ -84,11 +84,11 @@ def _is_out_of_sight(change: ColumnEdit, names: Iterable[str]) -> bool:
     """Is it an index over a column nobody told of? No row is known by that; a primary key is another matter."""
     if not isinstance(change, AddIndex) or change.index.primary:
         return False
-    return not {column.casefold() for column in change.index.columns} <= {*names}
+    return not {column.lower() for column in change.index.columns} <= {*names}
 
 
 def _placed(change: ColumnEdit, names: Iterable[str]) -> ColumnEdit:
     """A change without a place behind a column nobody told of."""
     if not isinstance(change, AddColumn | ChangeColumn) or change.place.after is None:
         return change
-    return change if change.place.after.casefold() in names else replace(change, place=Place())
+    return change if change.place.after.lower() in names else replace(change, place=Place())
