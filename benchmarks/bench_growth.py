@@ -28,7 +28,7 @@ from tidewire.topic.files import FileTopics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidewire.spark.sync import Point, Report
+    from tidewire.spark.report import PassReport, Point
 
 TABLES, PARTITIONS, ROWS = (1, 10, 100, 500), (1, 4, 16, 64), (10_000, 100_000, 1_000_000, 10_000_000)
 BATCHES, TRANSACTION = 200, 1_000_000
@@ -38,6 +38,7 @@ EVERY = 20
 MEASURED = 5
 CHANGES = 1000
 WARM_UP = 2
+ALL = 1_000_000_000
 
 SIZES: Mapping[str, tuple[int, ...]] = {
     "tables": TABLES,
@@ -58,30 +59,34 @@ class Meter:
     def reached(self, point: Point) -> None:
         """A batch came to a point."""
 
-    def finished(self, report: Report) -> None:
+    def finished(self, report: PassReport) -> None:
         """Note the time since the last one."""
         now = (time.perf_counter(), cpu_seconds())
         took = {"seconds": now[0] - self.last[0], "cpu": now[1] - self.last[1], "plan": report.sequence}
         self.batches.append(took | {f"{name} s": value for name, value in report.seconds.items()})
         self.last = (time.perf_counter(), cpu_seconds())
 
+    def told(self, line: str) -> None:
+        """Note the time of maintenance, which comes between two batches and counts with the next one."""
+        if self.batches and line.startswith("maintenance of "):
+            self.batches[-1]["maintain s"] = time.perf_counter() - self.last[0]
+
     def median(self, key: str) -> float:
         """The median of the batches that count."""
         return float(statistics.median(batch[key] for batch in self.batches[WARM_UP:]))
 
 
-def synced(spark: SparkSession, topics: Path, lake: Path, files: int, maintain: str = "never") -> Meter:
-    """A sync to the end of the topics, so many segments a batch."""
+def synced(spark: SparkSession, topics: Path, lake: Path, messages: int, maintain: str = "never") -> Meter:
+    """A sync to the end of the topics, so many messages a batch."""
+    from tidewire.spark.loop import Job, Sync
     from tidewire.spark.maintain import Every
     from tidewire.spark.source import FileSource
-    from tidewire.spark.sync import Job, Sync
     from tidewire.spark.targets import open_target
-    from tidewire.spark.work import Work
 
     job = Job("canal-json", OPTIONS, maintain=Every.parse(maintain))
     meter = Meter()
-    source = FileSource(FileTopics(topics), files_per_batch=files)
-    Sync(spark, source, open_target(spark, str(lake), "iceberg"), Work.of(lake), job, meter).run(once=True)
+    source = FileSource(FileTopics(topics), max_messages=messages)
+    Sync(spark, source, open_target(spark, str(lake), "iceberg"), job, meter).run(once=True)
     return meter
 
 
@@ -93,16 +98,18 @@ def result(question: str, size: int, meter: Meter, **more: Any) -> dict[str, Any
 
 def tables(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, Any]]:
     """Batches that change one of so many tables."""
+    from tidewire.spark.ledger import ledger_of
+
     topic, lake = Growing(folder / "topics", size), folder / "lake"
     topic.create()
     began = time.perf_counter()
-    synced(spark, topic.folder, lake, 1)
+    synced(spark, topic.folder, lake, ALL)
     created = time.perf_counter() - began
     for batch in range(WARM_UP + MEASURED):
         topic.put(range(CHANGES // 10), f"b{batch}")
-    meter = synced(spark, topic.folder, lake, 1)
-    documents = list((lake / "_tidewire" / "state").glob("*.json"))
-    yield result("tables", size, meter, created=created, state=max(path.stat().st_size for path in documents))
+    meter = synced(spark, topic.folder, lake, CHANGES // 10 + 1)
+    documents = ledger_of(str(lake)).list("plans")
+    yield result("tables", size, meter, created=created, state=max(entry.size for entry in documents))
 
 
 def partitions(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, Any]]:
@@ -111,7 +118,7 @@ def partitions(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[st
     topic.create()
     for batch in range(WARM_UP + MEASURED):
         topic.put(range(CHANGES), f"b{batch}")
-    yield result("partitions", size, synced(spark, topic.folder, lake, size))
+    yield result("partitions", size, synced(spark, topic.folder, lake, CHANGES + size))
 
 
 def rows(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, Any]]:
@@ -120,13 +127,13 @@ def rows(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, Any
 
     topic, lake = Growing(folder / "topics", 1), folder / "lake"
     topic.create()
-    synced(spark, topic.folder, lake, 1)
+    synced(spark, topic.folder, lake, ALL)
     name, target = table(0).name, open_target(spark, str(lake), "iceberg")
     texts = ", ".join(f"concat('row ', id + {place})" for place in range(1, len(table(0).columns)))
     target.session().sql(f"INSERT INTO {target.relation(name)} SELECT id, {texts} FROM range({size})")
     for batch in range(WARM_UP + MEASURED):
         topic.put(range(batch, size, max(1, size // CHANGES)), f"b{batch}")
-    yield result("rows", size, synced(spark, topic.folder, lake, 1))
+    yield result("rows", size, synced(spark, topic.folder, lake, CHANGES + 1))
 
 
 def files(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, Any]]:
@@ -139,7 +146,7 @@ def files(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, An
         topic.put(range(batch * 20, batch * 20 + 60), f"b{batch}")
     for way, every in (("without", "never"), ("with", f"{EVERY}b")):
         lake = folder / way
-        meter = synced(spark, topic.folder, lake, 1, every)
+        meter = synced(spark, topic.folder, lake, 61, every)
         found = open_target(spark, str(lake), "iceberg").size(table(0).name)
         on_disk = sum(1 for path in (lake / "data").rglob("*") if path.is_file())
         times = [batch["cpu"] for batch in meter.batches]
@@ -162,7 +169,7 @@ def one_transaction(spark: SparkSession, folder: Path, size: int) -> Iterator[di
     transaction(folder / "topics", size)
     began = time.perf_counter()
     cpu = cpu_seconds()
-    synced(spark, folder / "topics", folder / "lake", 1000)
+    synced(spark, folder / "topics", folder / "lake", ALL)
     took = {"seconds": time.perf_counter() - began, "cpu": cpu_seconds() - cpu}
     yield {"question": "transaction", "size": size, **took, "memory": peak_memory()}
 

@@ -19,7 +19,20 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from pipelines import BATCH, COLUMNS, END, OPTIONS, ROUNDS, ROWS, child, command, measured, ways, with_warm_up
+from pipelines import (
+    BATCH,
+    COLUMNS,
+    END,
+    OPTIONS,
+    ROUNDS,
+    ROWS,
+    child,
+    command,
+    connector,
+    measured,
+    ways,
+    with_warm_up,
+)
 from tidewire.codec import Options
 from tidewire.workload.bulk import Bulk
 from tidewire.workload.delivery import Delivery
@@ -58,10 +71,10 @@ def produced(brokers: str, topic: str, folder: Path, rows: int, batch: int, colu
 def run_child(way: str, folder: Path, lake: Path, brokers: str, topic: str, batch: str) -> None:
     """One way over the topic."""
 
-    def source_of(spark: SparkSession) -> Source:
+    def source_of() -> Source:
         from tidewire.spark.source import open_source
 
-        return open_source(spark, f"kafka://{brokers}/{topic}?max-offsets-per-batch={batch}")
+        return open_source(f"kafka://{brokers}/{topic}?max-offsets-per-batch={batch}")
 
     def stream_of(spark: SparkSession) -> DataFrame:
         return (
@@ -73,7 +86,7 @@ def run_child(way: str, folder: Path, lake: Path, brokers: str, topic: str, batc
             .load()
         )
 
-    child(ways(source_of, stream_of, folder)[way], folder, lake)
+    child(ways(source_of, stream_of, folder, connector())[way], folder, lake)
 
 
 def results(rows: int, batch: int, columns: Iterable[int], rounds: int) -> Iterator[dict[str, Any]]:

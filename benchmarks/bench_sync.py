@@ -67,14 +67,14 @@ def written(folder: Path, rows: int, batch: int, columns: int) -> None:
     pq.write_table(bulk.end(), folder / END)
 
 
-def run_child(way: str, folder: Path, lake: Path) -> None:
+def run_child(way: str, folder: Path, lake: Path, batch: str) -> None:
     """One way over the files."""
     topics = FileTopics(folder / "topics")
 
-    def source_of(spark: SparkSession) -> Source:
+    def source_of() -> Source:
         from tidewire.spark.source import FileSource
 
-        return FileSource(topics, files_per_batch=FILES_PER_BATCH)
+        return FileSource(topics, max_messages=int(batch))
 
     def stream_of(spark: SparkSession) -> DataFrame:
         return (
@@ -94,7 +94,7 @@ def memory(rows: int, folder: Path) -> dict[str, Any]:
     for size in (rows // 10, rows):
         place = folder / str(size)
         written(place, size, rows // 10, 6)
-        peaks.append(timed(__file__, OWN, str(place), str(place / "lake"))["memory"])
+        peaks.append(timed(__file__, OWN, str(place), str(place / "lake"), str(rows // 10))["memory"])
     return {"way": "memory", "rows": rows, "memory_mb": peaks, "ratio": peaks[1] / peaks[0], "limit": MOST_GROWTH}
 
 
@@ -104,7 +104,7 @@ def results(rows: int, batch: int, columns: Iterable[int], rounds: int) -> Itera
         for width in columns:
             folder = Path(name, str(width))
             written(folder, with_warm_up(rows, batch), batch, width)
-            yield from measured(__file__, folder, rows, batch, width, rounds)
+            yield from measured(__file__, folder, rows, batch, width, rounds, str(batch))
         yield memory(rows // 2, Path(name, "memory"))
 
 

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tidewire.spark.source import Source
-    from tidewire.spark.work import Work
 
 ROWS, BATCH, COLUMNS, ROUNDS = 1_000_000, 250_000, (6, 20), 2
 WARM_UP = 2
@@ -53,6 +53,14 @@ HEADS = (
     f"{'CPU-seconds a batch':24} {'columns':>7} {'rows/CPU-s':>10} {'CPU s':>6} {'stage':>6} {'reduce':>6} "
     f"{'merge':>6} {'MB':>5} {'ratio':>6} {'at least':>8}"
 )
+
+
+def connector() -> dict[str, str]:
+    """The setting that gives a session Spark's own Kafka source and Avro, which tidewire does without."""
+    from tidewire.spark.jars import fetch
+
+    jars = [*fetch(), *fetch(lock_file=Path(__file__).with_name("jars.lock.toml"))]
+    return {"spark.jars": ",".join(map(str, jars))}
 
 
 def cpu_seconds() -> float:
@@ -81,27 +89,27 @@ def peak_memory() -> int:
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) // 1024
 
 
-def run_tidewire(source_of: Callable[[SparkSession], Source], lake: Path, *, split: bool = False) -> dict[str, Any]:
+def run_tidewire(source_of: Callable[[], Source], lake: Path, *, split: bool = False) -> dict[str, Any]:
     """A sync; what each batch took, and on request of what parts."""
+    from tidewire.spark.loop import Job, Sync
+    from tidewire.spark.report import PassReport, Point, Silent
     from tidewire.spark.session import session
     from tidewire.spark.snapshot import snapshot
-    from tidewire.spark.sync import Job, Point, Report, Sync
     from tidewire.spark.targets import open_target
-    from tidewire.spark.work import Work
 
-    class Meter:
+    class Meter(Silent):
         def __init__(self) -> None:
             self.batches: list[dict[str, float]] = []
             self.last = cpu_seconds()
             self.parts: dict[str, float] = {}
 
         def reached(self, point: Point) -> None:
-            if split and point is Point.STAGED:
+            if split and point is Point.KEPT:
                 self.parts["stage"] = self._lap()
-                reduced(spark, work)
+                reduced(spark, lake)
                 self.parts["reduce"] = self._lap()
 
-        def finished(self, report: Report) -> None:
+        def finished(self, report: PassReport) -> None:
             rest = self._lap()
             if split:
                 self.parts["merge"] = rest - self.parts["reduce"]
@@ -113,31 +121,32 @@ def run_tidewire(source_of: Callable[[SparkSession], Source], lake: Path, *, spl
             return self.last - before
 
     spark = session("bench", master="local[2]", conf=SETTINGS)
-    target, work = open_target(spark, str(lake), "iceberg"), Work.of(lake)
-    source = source_of(spark)
     meter = Meter()
-    Sync(spark, source, target, work, Job("canal-json", OPTIONS), meter).run(once=True)
+    Sync(spark, source_of(), open_target(spark, str(lake), "iceberg"), Job("canal-json", OPTIONS), meter).run(once=True)
     return {"batches": meter.batches, "table": snapshot(spark, str(lake))["shop.orders"], "spark": spark}
 
 
-def reduced(spark: SparkSession, work: Work) -> None:
-    """Compute the last change of every key of the batch that was just staged."""
+def reduced(spark: SparkSession, lake: Path) -> None:
+    """Compute the last change of every key in the plan that was just kept."""
     from tidewire.spark.apply.changes import LAST, Changes, last_per
-    from tidewire.spark.apply.layout import key_names
-    from tidewire.sync.manifest import Manifest
-    from tidewire.sync.steps import Merge, Slice
+    from tidewire.spark.apply.modes import key_names
+    from tidewire.spark.ledger import ledger_of, newest_plan
+    from tidewire.sync.steps import Merge
 
-    (name,) = work.names("plans")
-    files = Manifest.from_plain((work.read(f"plans/{name}") or {})["manifest"]).files
-    if not files:
-        return
-    slices = tuple(Slice(file, file.min_ts, file.max_ts) for file in files)
-    changes = Changes(spark, Merge(files[0].shape, slices, max(file.max_ts for file in files)))
-    last_per(changes.effects(), key_names(changes.key), LAST).write.format("noop").mode("overwrite").save()
+    plan = newest_plan(ledger_of(str(lake)))
+    for kept in () if plan is None else plan.steps:
+        if isinstance(kept.step, Merge):
+            changes = Changes(spark, kept.step)
+            last = last_per(changes.effects(), key_names(changes.key), LAST)
+            last.write.format("noop").mode("overwrite").save()
 
 
 def run_by_hand(
-    stream_of: Callable[[SparkSession], DataFrame], lake: Path, types: Mapping[str, str], properties: str
+    stream_of: Callable[[SparkSession], DataFrame],
+    lake: Path,
+    types: Mapping[str, str],
+    properties: str,
+    conf: Mapping[str, str],
 ) -> dict[str, Any]:
     """What a careful person writes without tidewire."""
     from pyspark.sql import Window
@@ -146,7 +155,7 @@ def run_by_hand(
     from tidewire.spark.session import iceberg_catalog_conf, session
 
     lake.mkdir(parents=True)
-    spark = session("bench", master="local[2]", conf=SETTINGS | iceberg_catalog_conf("lake", lake))
+    spark = session("bench", master="local[2]", conf=SETTINGS | dict(conf) | iceberg_catalog_conf("lake", lake))
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
     columns = ", ".join(f"{name} {type_}" for name, type_ in types.items())
     spark.sql(f"CREATE TABLE lake.shop.orders ({columns}) USING iceberg {properties}")
@@ -191,14 +200,20 @@ def run_by_hand(
 
 
 def ways(
-    source_of: Callable[[SparkSession], Source], stream_of: Callable[[SparkSession], DataFrame], folder: Path
+    source_of: Callable[[], Source],
+    stream_of: Callable[[SparkSession], DataFrame],
+    folder: Path,
+    conf: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Callable[[Path], dict[str, Any]]]:
-    """All ways into a lake, out of tidewire's source and a plain stream of the same messages."""
+    """All ways into a lake, out of tidewire's source and a plain stream of the same messages.
+
+    ``conf`` are settings of Spark for the plain stream.
+    """
     return {
         OWN: partial(run_tidewire, source_of),
         SPLIT: partial(run_tidewire, source_of, split=True),
         **{
-            name: partial(run_by_hand, stream_of, types=_spark_types(folder / END), properties=properties)
+            name: partial(run_by_hand, stream_of, types=_spark_types(folder / END), properties=properties, conf=conf)
             for name, properties in _PROPERTIES.items()
         },
     }

@@ -12,6 +12,7 @@ from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType
 
+from pipelines import connector
 from process_tree import tree_cpu_time
 from tidewire.arrow import BatchDecoder, Plan
 from tidewire.codec import Options, Resources
@@ -130,4 +131,4 @@ def repeated(batch: pa.RecordBatch, copies: int) -> DataFrame:
 
 @cache
 def started() -> SparkSession:
-    return session("tidewire peers", master="local[2]", conf={"spark.driver.memory": "2g"})
+    return session("tidewire peers", master="local[2]", conf={"spark.driver.memory": "2g"} | connector())

@@ -1,4 +1,4 @@
-"""A topic that grows a batch at a time: tables of a key and a text, written in Canal-JSON."""
+"""A topic that grows a transaction at a time: tables of a key and a text, written in Canal-JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tidewire.codec import Options, protocol
 from tidewire.model import Column, Ddl, DdlType, Event, Index, Message, RowChange, TableName, TableSchema, Watermark
-from tidewire.spark.sync import Job, Point, Report
+from tidewire.spark.loop import Job
+from tidewire.spark.report import PassReport, Point
 from tidewire.topic.files import FileTopics
 
 OPTIONS = {"enable-tidb-extension": "true"}
@@ -33,19 +34,24 @@ class Reports:
     """An observer that remembers."""
 
     def __init__(self) -> None:
-        self.all: list[Report] = []
+        self.all: list[PassReport] = []
+        self.lines: list[str] = []
 
     def reached(self, point: Point) -> None:
-        """A batch came to a point."""
+        """A pass came to a point."""
 
-    def finished(self, report: Report) -> None:
-        """A batch is done."""
+    def finished(self, report: PassReport) -> None:
+        """A pass is done."""
         self.all.append(report)
+
+    def told(self, line: str) -> None:
+        """There is something to say to people."""
+        self.lines.append(line)
 
 
 @dataclass(slots=True)
 class Feed:
-    """A changefeed played by hand. Every batch is a segment in each partition that hears something."""
+    """A changefeed played by hand. Every transaction is a segment in each partition that gets a message of it."""
 
     folder: Path
     tables: Sequence[TableSchema]

@@ -1,4 +1,7 @@
-"""A sync in a process of its own that is killed at a chosen point: ``killed_sync.py ROOT POINT COUNT``."""
+"""A sync in a process of its own that dies at a chosen point: ``killed_sync.py ROOT POINT COUNT WHAT``.
+
+``WHAT`` is killed with SIGKILL: ``python`` (Java may go on for a while), ``java`` or ``both``.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +12,43 @@ from pathlib import Path
 
 from spark_sessions import small_session
 from sync_checks import synced
-from tidewire.spark.sync import Job, Point, Report
+from tidewire.spark.loop import Job, PassReport, Point
 from tidewire.topic.files import FileTopics
 
 JOB = Job("open-protocol")
 
 
 class Killer:
-    """Kills its own process when a point is reached for the n-th time."""
+    """Kills processes when a point is reached for the n-th time."""
 
-    def __init__(self, point: Point, count: int) -> None:
+    def __init__(self, point: Point, count: int, *processes: int) -> None:
         self._point = point
         self._left = count
+        self._processes = processes
 
     def reached(self, point: Point) -> None:
-        """Count down, and go without a word."""
+        """Count down, and kill."""
         if point is self._point:
             self._left -= 1
             if not self._left:
-                os.kill(os.getpid(), signal.SIGKILL)
+                for process in self._processes:
+                    os.kill(process, signal.SIGKILL)
 
-    def finished(self, report: Report) -> None:
-        """A batch is done."""
+    def finished(self, report: PassReport) -> None:
+        """A pass is done."""
+
+    def told(self, line: str) -> None:
+        """There is something to say."""
 
 
 def main() -> None:
-    root, point, count = sys.argv[1:]
+    root, point, count, what = sys.argv[1:]
     folder = Path(root)
     with small_session(folder / "spark") as spark:
-        synced(spark, FileTopics(folder / "topics"), folder / "target", JOB, Killer(Point(point), int(count)))
+        java = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+        processes = {"python": [os.getpid()], "java": [java], "both": [java, os.getpid()]}[what]
+        killer = Killer(Point(point), int(count), *processes)
+        synced(spark, FileTopics(folder / "topics"), folder / "target", JOB, killer)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ from tidewire.cli.show import canonical
 from tidewire.model import Column, MySQLType, Position, TableName
 from tidewire.model.types import FLOATS
 from tidewire.plain import message_from_plain
-from tidewire.spark.guess import gated
+from tidewire.spark.loop import Job, Sync
+from tidewire.spark.report import Observer, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
-from tidewire.spark.sync import Job, Observer, Silent, Sync
+from tidewire.spark.source.detect import has_watermarks
 from tidewire.spark.targets import IcebergTarget, Target, open_target
-from tidewire.spark.work import Work
 from tidewire.sync.state import State
 from tidewire.topic.files import FileTopics
 from tidewire.workload import Production
@@ -61,13 +61,13 @@ def job_of(topic: str, name: str, folder: Path, **settings: Any) -> Job:
         schemas.write_text(topic_files.read(topic, "avro.schemas.json"))
         options["schema-registry"] = schemas.as_uri()
     protocol = topic_files.PROTOCOLS.get(base, base)
-    return Job(protocol, options, gated=gated(protocol, options), **settings)
+    return Job(protocol, options, has_watermarks=has_watermarks(protocol, options), **settings)
 
 
 def synced(spark: SparkSession, topics: FileTopics, target: Path, job: Job, observer: Observer = Silent()) -> State:
     """Sync what there is."""
     place = open_target(spark, str(target), job.format)
-    return Sync(spark, FileSource(topics), place, Work.of(target), job, observer).run(once=True)
+    return Sync(spark, FileSource(topics), place, job, observer).run(once=True)
 
 
 def assert_equal(

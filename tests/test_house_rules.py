@@ -33,7 +33,7 @@ def imports(path: Path) -> set[str]:
 def test_the_core_imports_nothing_heavy(module: str) -> None:
     heavy = (
         *("pyspark", "pyarrow", "confluent_kafka", "fastavro", "httpx", "click", "rich", "lz4", "cramjam"),
-        *("starlette", "uvicorn", "pymysql", "pymysqlreplication", "re2"),
+        *("starlette", "uvicorn", "pymysql", "pymysqlreplication", "re2", "obstore"),
     )
     block = "; ".join(f"sys.modules[{name!r}] = None" for name in heavy)
 
@@ -42,22 +42,27 @@ def test_the_core_imports_nothing_heavy(module: str) -> None:
 
 ALLOWED = {
     "model": {"model"},
-    "errors": set(),
+    "errors": {"model"},
     "secrets": {"secrets"},
-    "registry": {"registry", "errors"},
-    "codec": {"codec", "model", "errors", "registry"},
+    "storage": {"storage", "errors", "secrets"},
+    "registry": {"registry", "storage", "errors"},
+    "codec": {"codec", "model", "errors", "registry", "storage"},
     "plain": {"plain", "model", "codec", "errors"},
     "arrow": {"arrow", "model", "codec", "errors"},
     "topic": {"topic", "model", "errors"},
+    "kafka": {"kafka", "codec", "model", "errors", "secrets"},
     "ddl": {"ddl", "model", "errors"},
     "dispatch": {"dispatch", "ddl", "codec", "model", "errors"},
     "workload": {"workload", "dispatch", "ddl", "arrow", "codec", "plain", "model", "errors"},
     "changefeed": {
         *("changefeed", "dispatch", "ddl", "workload", "topic", "arrow", "codec", "registry", "plain"),
-        *("model", "errors", "secrets"),
+        *("kafka", "model", "errors", "secrets", "storage"),
     },
     "sync": {"sync", "ddl", "model", "plain", "errors", "secrets"},
-    "spark": {"spark", "sync", "ddl", "arrow", "topic", "codec", "registry", "model", "plain", "errors"},
+    "spark": {
+        *("spark", "sync", "ddl", "arrow", "topic", "kafka", "codec", "registry", "model", "plain", "storage"),
+        "errors",
+    },
 }
 
 
@@ -65,6 +70,12 @@ def test_spark_is_imported_in_one_folder_only() -> None:
     for path in MODULES:
         if path.relative_to(SOURCE).parts[0] != "spark":
             assert not any(name.partition(".")[0] in ("pyspark", "py4j") for name in imports(path)), path
+
+
+def test_kafkas_client_is_imported_in_one_folder_only() -> None:
+    for path in MODULES:
+        if path.relative_to(SOURCE).parts[0] != "kafka":
+            assert not any(name.partition(".")[0] == "confluent_kafka" for name in imports(path)), path
 
 
 @pytest.mark.parametrize("room", ALLOWED)

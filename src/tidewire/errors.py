@@ -9,16 +9,25 @@
     │   └── MessageTooLarge                  it can, but not below the size limit
     ├── OptionError          (ValueError)    an option is unknown or has a value it cannot take
     ├── UnknownProtocol      (LookupError)   no codec of that name
-    ├── ClaimCheckError      (OSError)       the external part of a large message cannot be had
+    ├── ClaimCheckError      (OSError)       the external part of a large message cannot be stored or fetched
+    │   └── BadClaimCheck                    because what the message says of it is wrong
     ├── RegistryError        (OSError)       a schema registry does not answer, or refuses
+    ├── BrokerError          (OSError)       a Kafka broker does not answer, or refuses
+    ├── StorageError         (OSError)       a store of files does not answer, or refuses
+    │   └── FileTooLarge                     it has the file, but that is larger than the reader allows
     ├── TopicError           (OSError)       a topic in files is not there, or not as it should be
     ├── JarError             (OSError)       the jars Spark needs, or the Java to run it, cannot be had
     ├── DdlMismatch          (ValueError)    a statement does not fit the table it is about
     ├── SyncError            (RuntimeError)  a sync cannot begin or go on
     │   ├── SyncStopped                      somebody has to decide how
+    │   ├── Fenced                           a newer driver has taken over
+    │   ├── AlreadyRunning                   a target has a living driver already
+    │   ├── StepImpossible                   a step can never be done to its tables
+    │   ├── Retry                            the files that a commit was planned on have changed
     │   ├── KeyNeeded                        a table's rows cannot be told apart
     │   └── StateError                       what it remembers cannot be read
     ├── TargetError          (LookupError)   a target does not have what was asked of it
+    │   └── ColumnError                      a column is not there, or its name is taken
     ├── ChangefeedError      (ValueError)    a changefeed cannot be made so, or cannot go on
     └── MissingExtra         (ImportError)   an optional package is not installed
 
@@ -29,6 +38,10 @@ An error carries its facts as attributes and in its text, and survives pickling:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidewire.model import TableName
 
 
 class TidewireError(Exception):
@@ -124,38 +137,97 @@ class UnknownProtocol(TidewireError, LookupError):
 
 
 class ClaimCheckError(TidewireError, OSError):
-    """The external part of a large message cannot be stored or fetched."""
+    """The external part of a large message cannot be stored or fetched, because its store does not answer or refuses.
 
-    def __init__(self, name: str, reason: str) -> None:
+    ``transient``: the store may work again later, so it is worth waiting.
+    """
+
+    def __init__(self, name: str, reason: str, transient: bool = False) -> None:
         super().__init__(name, reason)
         self.name = name
         self.reason = reason
+        self.transient = transient
+
+    def __reduce__(self) -> tuple[type[ClaimCheckError], tuple[str, str, bool]]:
+        return type(self), (self.name, self.reason, self.transient)  # OSError keeps two arguments, not three
 
     def __str__(self) -> str:
         return f"claim check {self.name!r}: {self.reason}"
+
+
+class BadClaimCheck(ClaimCheckError):
+    """What a message says of its external part is wrong: its name is not safe, or the store has no such file."""
 
 
 class RegistryError(TidewireError, OSError):
     """A schema registry does not answer, or refuses.
 
     ``registry`` says which one, without credentials; ``status`` is the HTTP status where there was an answer, and 404
-    for an unknown schema in any kind of registry.
+    for an unknown schema in any kind of registry. ``transient``: it may work again later, so it is worth waiting.
     """
 
     code = "CDC:ErrAvroSchemaAPIError"
 
-    def __init__(self, registry: str, reason: str, status: int | None = None) -> None:
+    def __init__(self, registry: str, reason: str, status: int | None = None, transient: bool = False) -> None:
         super().__init__(registry, reason)
         self.registry = registry
         self.reason = reason
         self.status = status
+        self.transient = transient
 
-    def __reduce__(self) -> tuple[type[RegistryError], tuple[str, str, int | None]]:
-        return type(self), (self.registry, self.reason, self.status)  # OSError keeps two arguments, not three
+    def __reduce__(self) -> tuple[type[RegistryError], tuple[str, str, int | None, bool]]:
+        return type(self), (self.registry, self.reason, self.status, self.transient)  # OSError keeps two arguments
 
     def __str__(self) -> str:
         status = "" if self.status is None else f" (HTTP {self.status})"
         return f"schema registry {self.registry}: {self.reason}{status} [{self.code}]"
+
+
+class BrokerError(TidewireError, OSError):
+    """A Kafka broker does not answer, or refuses.
+
+    ``brokers`` are their addresses. ``transient``: it can be tried again, because the broker may come back.
+    """
+
+    def __init__(self, brokers: str, reason: str, transient: bool = True) -> None:
+        super().__init__(brokers, reason)
+        self.brokers = brokers
+        self.reason = reason
+        self.transient = transient
+
+    def __reduce__(self) -> tuple[type[BrokerError], tuple[str, str, bool]]:
+        return type(self), (self.brokers, self.reason, self.transient)  # OSError keeps two arguments, not three
+
+    def __str__(self) -> str:
+        return f"Kafka at {self.brokers}: {self.reason}"
+
+
+class StorageError(TidewireError, OSError):
+    """A store of files does not answer, or refuses; never: a document is not there.
+
+    ``store`` says which one, without credentials; ``name`` is the file, empty if it is about the whole store.
+    ``transient``: the store may work again later, so it is worth waiting. ``code`` is TiCDC's name for it.
+    """
+
+    code = "CDC:ErrExternalStorageAPI"
+
+    def __init__(self, store: str, name: str, reason: str, transient: bool = False) -> None:
+        super().__init__(store, reason)
+        self.store = store
+        self.name = name
+        self.reason = reason
+        self.transient = transient
+
+    def __reduce__(self) -> tuple[type[StorageError], tuple[str, str, str, bool]]:
+        return type(self), (self.store, self.name, self.reason, self.transient)  # OSError keeps two arguments only
+
+    def __str__(self) -> str:
+        name = f", {self.name!r}" if self.name else ""
+        return f"storage {self.store}{name}: {self.reason}"
+
+
+class FileTooLarge(StorageError):
+    """A stored file is larger than its reader allows."""
 
 
 class TopicError(TidewireError, OSError):
@@ -201,6 +273,47 @@ class SyncStopped(SyncError):
     """A sync met something that somebody has to decide about."""
 
 
+class Fenced(SyncError):
+    """A newer driver has taken over this sync. This process must not be started again by itself."""
+
+
+class AlreadyRunning(SyncError):
+    """A target has a living driver already."""
+
+    def __init__(self, target: str, host: str, pid: int, since: str) -> None:
+        super().__init__(target, host, pid, since)
+        self.target = target
+        self.host = host
+        self.pid = pid
+        self.since = since
+
+    def __str__(self) -> str:
+        return (
+            f"a sync already writes to {self.target}: process {self.pid} on {self.host}, since {self.since}. "
+            "Stop it first, or start with --take-over"
+        )
+
+
+class StepImpossible(SyncError):
+    """A step can never be done to its tables, however often it is tried; other tables are not affected.
+
+    ``step`` is the step's id, ``tables`` are the tables it touches.
+    """
+
+    def __init__(self, step: str, tables: Iterable[TableName], reason: str) -> None:
+        super().__init__(step, tuple(tables), reason)
+        self.step = step
+        self.tables: tuple[TableName, ...] = self.args[1]
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{', '.join(map(str, self.tables))}: {self.reason}"
+
+
+class Retry(SyncError):
+    """Another program changed the files that a commit was planned on: the files must be searched again."""
+
+
 class KeyNeeded(SyncError):
     """A table has no key to tell its rows apart, and its mode needs one."""
 
@@ -222,6 +335,10 @@ class StateError(SyncError):
 
 class TargetError(TidewireError, LookupError):
     """A table, column or version is not there, or its place is taken."""
+
+
+class ColumnError(TargetError):
+    """A column is not there, or its name is taken."""
 
 
 class ChangefeedError(TidewireError, ValueError):

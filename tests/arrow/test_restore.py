@@ -7,7 +7,7 @@ import pytest
 
 from tidewire.arrow import Policy
 from tidewire.arrow.convert import text_reader
-from tidewire.arrow.restore import restored
+from tidewire.arrow.restore import Fractions, restored
 from tidewire.model import Column
 from tidewire.plain import value_to_plain
 
@@ -52,6 +52,15 @@ def test_fractions_nobody_declared_are_as_long_as_the_longest_one_takes(
     found = restored(pa.array(micros, pa.int64()), column)
 
     assert [value_to_plain(value, column) for value in found] == texts
+
+
+def test_a_text_that_depends_on_the_value_alone() -> None:
+    texts = {"time": ["00:00:01.5", "00:00:02", "-00:00:03.123456"], "time(2)": ["00:00:01.50", "00:00:02.00"]}
+    for type_, expected in texts.items():
+        column = Column.of("c", type_)
+        array = text_reader(column, Policy())(expected)
+
+        assert [value_to_plain(value) for value in restored(array, column, fractions=Fractions.OWN)] == expected
 
 
 def test_moments_have_one_length_too() -> None:

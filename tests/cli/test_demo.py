@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tidewire.cli.app import app
 from tidewire.cli.demo_page import page
-from tidewire.cli.demo_run import Batch, Outcome, Verdict, compare_rows, compare_tables, run
+from tidewire.cli.demo_run import Outcome, Pass, Verdict, compare_rows, compare_tables, run
 from tidewire.codec import Options
 from tidewire.workload import Delivery, Habits, Workload, produce, states
 
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning
 
 
 def outcome(**changes: Any) -> Outcome:
-    batches = [
-        Batch(10.0, 4.0, {"feed 0": 4.0, "feed 1": 8.0}, 30, 100),
-        Batch(20.0, 18.0, {"feed 0": 19.0, "feed 1": 18.0}, 2, 90),
+    passes = [
+        Pass(10.0, 4.0, {"feed 0": 4.0, "feed 1": 8.0}, 30, 100),
+        Pass(20.0, 18.0, {"feed 0": 19.0, "feed 1": 18.0}, 2, 90),
     ]
-    settings: dict[str, Any] = {"batches": batches, "verdicts": [Verdict("shop.a", True, "equal")], **changes}
-    return Outcome("craft", 120, gated=True, **settings)
+    settings: dict[str, Any] = {"passes": passes, "verdicts": [Verdict("shop.a", True, "equal")], **changes}
+    return Outcome("craft", 120, has_watermarks=True, **settings)
 
 
 def test_the_page_is_whole_and_loads_nothing() -> None:
@@ -39,15 +39,15 @@ def test_the_page_is_whole_and_loads_nothing() -> None:
 
 
 def test_the_page_draws_a_line_for_each_partition_and_one_for_the_tables() -> None:
-    gated, free = page([outcome()]), page([_free()])
+    has_watermarks, free = page([outcome()]), page([_free()])
 
-    assert gated.count("<polyline") == 4  # upstream, two partitions, applied
+    assert has_watermarks.count("<polyline") == 4  # upstream, two partitions, applied
     assert free.count("<polyline") == 1
     assert "no watermarks" in free
 
 
 def _free() -> Outcome:
-    return Outcome("avro", 3, gated=False, batches=[Batch(1.0, 0.0, {}, 0, 3)])
+    return Outcome("avro", 3, has_watermarks=False, passes=[Pass(1.0, 0.0, {}, 0, 3)])
 
 
 def test_a_wrong_table_is_named_in_the_picture() -> None:
@@ -99,8 +99,8 @@ def test_a_workload_with_faults_becomes_the_tables_it_should(spark: SparkSession
     found = run(spark, tmp_path, "simple", workload, ["restart", "duplicate"])
 
     assert [verdict for verdict in found.verdicts if not verdict.right] == []
-    assert len(found.batches) >= 3
-    assert found.batches[-1].applied > found.batches[0].applied
+    assert len(found.passes) >= 3
+    assert found.passes[-1].applied > found.passes[0].applied
     assert sum(found.counts.values()) > 0
 
 

@@ -18,7 +18,7 @@ TIDE = Jar("org.example", "tide", "1.0", hashlib.sha256(b"high").hexdigest(), "b
 
 @pytest.fixture(autouse=True)
 def small_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "lock", lambda: (TIDE,))
+    monkeypatch.setattr(jars, "lock", lambda file: (TIDE,))
 
 
 @pytest.fixture

@@ -12,6 +12,10 @@ from pyspark.sql import SparkSession
 from growing_topic import JOB, Feed, table
 from sync_checks import synced
 from tidewire.cli.app import app
+from tidewire.model import TableName
+from tidewire.spark.ledger import ledger_of
+from tidewire.spark.publications import Publications
+from tidewire.spark.targets import open_target
 
 
 def run(*arguments: object) -> Result:
@@ -38,10 +42,17 @@ def test_a_target_is_looked_at_and_then_put_in_order(spark: SparkSession, tmp_pa
     assert after["table"] == "shop.t000"
     assert after["after"]["files"] == 1
     assert after["after"]["versions"] < after["before"]["versions"]
-    assert (plan["moments_gone"], total["moments_gone"], total["moments_kept"]) == (3, 3, 2)
+    assert (plan["publications_gone"], total["publications_gone"], total["publications_kept"]) == (3, 3, 2)
     assert (plan["dry_run"], total["dry_run"]) == (True, False)
     assert "shop.t000" in shown.stdout
-    assert "moments gone" in shown.stdout
+    assert "publications gone" in shown.stdout
+
+    published, name = Publications(ledger_of(str(target))).required(), TableName("shop", "t000")
+    assert published.tables[name].version == open_target(spark, str(target), "iceberg").version(name)
+    feed.put(range(20), "later")
+    assert synced(spark, feed.topics, target, JOB).applied == feed.ts
+    (listed,) = map(json.loads, run("show", target, "--output", "json").stdout.splitlines())
+    assert listed["rows"] == 20
 
 
 def test_what_cannot_be_maintained_is_said(tmp_path: Path) -> None:
@@ -49,7 +60,7 @@ def test_what_cannot_be_maintained_is_said(tmp_path: Path) -> None:
 
     assert (missing.exit_code, wrong.exit_code) == (2, 2)
     assert "no sync has written to" in missing.output
-    assert "'a while' is no age" in wrong.output
+    assert "'a while' is not an age" in wrong.output
 
 
 def test_how_often_a_sync_maintains_is_checked_before_it_begins(tmp_path: Path) -> None:
@@ -60,3 +71,13 @@ def test_how_often_a_sync_maintains_is_checked_before_it_begins(tmp_path: Path) 
         refused = run("sync", "file:topics", tmp_path / "lake", *arguments)
         assert refused.exit_code == 2
         assert "is neither a time such as 1h, nor batches such as 100b, nor never" in refused.output
+
+
+def test_how_long_a_sync_waits_is_checked_before_it_begins(tmp_path: Path) -> None:
+    config = tmp_path / "sync.toml"
+    config.write_text('protocol = "avro"\npatience = "a lot"\n')
+
+    for arguments in (("--protocol", "avro", "--patience", "soon"), ("--config", config)):
+        refused = run("sync", "file:topics", tmp_path / "lake", *arguments)
+        assert refused.exit_code == 2
+        assert "option patience: '" in refused.output

@@ -10,7 +10,16 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 import topic_files
+from command_line import SMALL, finished, lines_of, started
+from growing_topic import Feed
+from growing_topic import table as growing_table
+from scripted import OPTIONS, Script, table
 from tidewire.cli.app import app
+from tidewire.codec import Options, Resources, protocol
+from tidewire.codec.claim_check import open_store
+from tidewire.model import RowChange
+from tidewire.spark.driver import take
+from tidewire.spark.ledger import ledger_of
 
 
 def run(*arguments: object) -> Result:
@@ -120,6 +129,107 @@ def test_tables_in_another_catalog_are_shown_and_maintained_with_the_file(
         assert (refused.exit_code, "the tables are in the catalog elsewhere" in refused.output) == (2, True)
 
 
+@pytest.mark.slow
+def test_held_tables_are_listed_and_go_on_when_they_are_released(spark: SparkSession, tmp_path: Path) -> None:
+    script, target = Script(), tmp_path / "lake"
+    orders = table("orders", id="bigint", label="varchar(20)")
+    script.ddl("orders", "CREATE TABLE orders (id BIGINT PRIMARY KEY, label VARCHAR(20))")
+    script.insert(orders, id=1, label="one")
+    script.watermark()
+    script.bad(b"garbage")
+    script.insert(orders, id=2, label="two")
+    script.watermark()
+    script.write(tmp_path / "topics")
+    typed = ("sync", (tmp_path / "topics").as_uri(), target, "--protocol", "canal-json", "--once")
+
+    synced = run(*typed)
+    (hold,) = map(json.loads, run("holds", "ls", target, "--output", "json").stdout.splitlines())
+
+    assert synced.exit_code == 1, synced.output
+    first, second, last = synced.stderr.splitlines()
+    assert first.startswith(f"held {hold['id']}: all tables at t[0]@3 since {hold['since']}: ")
+    assert second.startswith("way out for a message: ")
+    assert f"tidewire holds release {target} {hold['id']}" in second
+    assert last == "all tables are held"
+    assert "skip" not in synced.stderr
+    assert json.loads(synced.stdout.splitlines()[-1])["rows"] == {"shop.orders": 1}
+    assert "t[0]@3" in run("rejects", "show", target, "t[0]@3").stdout
+
+    released = run("holds", "release", target, hold["id"])
+    again = run(*typed)
+
+    assert (released.exit_code, again.exit_code) == (0, 0), again.output
+    (shown,) = map(json.loads, run("show", target, "--output", "json").stdout.splitlines())
+    assert shown["rows"] == 2
+
+
+@pytest.mark.slow
+def test_a_message_is_read_again_after_its_cause_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    claims, target = tmp_path / "claims", tmp_path / "lake"
+    claims.mkdir()
+    options = {
+        **OPTIONS,
+        "max-message-bytes": "1000",
+        "large-message-handle-option": "claim-check",
+        "claim-check-storage-uri": claims.as_uri(),
+    }
+    script, docs = Script(), table("docs", id="bigint", text="longtext")
+    script.ddl("docs", "CREATE TABLE docs (id BIGINT PRIMARY KEY, text LONGTEXT)")
+    script.watermark()
+    large = RowChange(docs, script.ts + 1, after={"id": 1, "text": "x" * 2000})
+    encoder = protocol("canal-json").Encoder(Options.parse(options), Resources(open_store(claims.as_uri())))
+    script.messages += encoder.encode([large])
+    script.watermark()
+    script.write(tmp_path / "topics")
+    typed = ["sync", (tmp_path / "topics").as_uri(), target, "--protocol", "canal-json", "--once"]
+    typed += [f"--option={name}={value}" for name, value in options.items()]
+    (claim,) = claims.rglob("*.json")
+    content = claim.read_bytes()
+
+    claim.unlink()
+    held = run(*typed)
+    assert held.exit_code == 1, held.output
+    claim.write_bytes(content)
+    retried = run("holds", "retry", target)
+    healed = run(*typed)
+
+    assert (retried.exit_code, healed.exit_code) == (0, 0), healed.output
+    assert "the next tidewire sync tries it again" in retried.stdout
+    assert run("holds", "ls", target).stdout == "no table is held\n"
+    (shown,) = map(json.loads, run("show", target, "shop.docs", "--output", "json").stdout.splitlines())
+    assert shown["id"] == 1 or shown["id"] == "1"
+
+
+@pytest.mark.slow
+def test_a_running_sync_carries_out_requests_and_is_the_only_driver(tmp_path: Path) -> None:
+    feed, target = Feed(tmp_path / "topics", [growing_table(0)]), tmp_path / "lake"
+    feed.create()
+    for text in "ab":
+        feed.put(range(5), text)
+    typed = ("sync", feed.folder.as_uri(), target, "-p", "canal-json")
+
+    with started(*typed, *SMALL) as running:
+        assert running.stdout is not None
+        while lines_of(running.stdout.readline())[0].get("applied", 0) < feed.ts:
+            pass
+        second = finished(*typed)
+        maintained = finished("maintain", target, "--output", "json")
+        retried = finished("holds", "retry", target)
+        take(ledger_of(str(target)), take_over=True).end()
+        output, errors = running.communicate()
+
+    assert (second.returncode, len(second.stderr.splitlines())) == (3, 1)
+    assert f"a sync already writes to {target}/_tidewire: process {running.pid} on" in second.stderr
+    assert maintained.returncode == 0, maintained.stderr
+    table, total = lines_of(maintained.stdout)
+    assert (table["table"], total["tables"], total["dry_run"]) == ("shop.t000", 1, False)
+    assert (retried.returncode, retried.stdout) == (0, "there is nothing to try again\n")
+    assert "retry: there is nothing to try again" in [line.get("note") for line in lines_of(output)]
+    assert running.returncode == 4
+    assert errors.startswith("Error: process ")
+    assert len(errors.splitlines()) == 1
+
+
 def test_a_config_file_gives_settings_and_a_wrong_one_is_named(tmp_path: Path) -> None:
     config = tmp_path / "sync.toml"
     config.write_text('protocol = "avro"\nspeed = 3\n')
@@ -156,8 +266,8 @@ sasl-password = "${PASSWORD}"
         ('protocol = "avro"', (), "Missing argument 'SOURCE'"),
         ('protocol = "avro"\nsource = "file:topics"', (), "Missing argument 'TARGET'"),
         ('source = "file:topics"\ntarget = "lake"', (), "Missing option '--protocol'"),
-        (BROKEN + 'sasl-mechanism = "${PASSWORD}"', (), "option sasl-mechanism: 'xxxxx' is none of"),
-        (BROKEN + 'speed = "3"', (), "option speed: no option of a Kafka source"),
+        (BROKEN + 'sasl-mechanism = "${PASSWORD}"', (), "gssapi, oauthbearer, not 'xxxxx'"),
+        (BROKEN + 'speed = "3"', (), "option speed: a Kafka source has no such option"),
         (BROKEN + "[option]\nspeed = 3", (), "option option.speed"),
         (BROKEN, ("--spark", "speed"), "'speed' is not of the form NAME=VALUE"),
         (BROKEN, ("--tables", "speed"), "'speed' is not of the form schema.table"),
@@ -166,13 +276,15 @@ sasl-password = "${PASSWORD}"
             ("--max-offsets-per-batch", 5),
             "source.max-offsets-per-batch: only a Kafka source has it",
         ),
-        (BROKEN, ("kafka://localhost/orders",), "'localhost' is no broker"),
+        (BROKEN, ("kafka://localhost:many/orders",), "one of its brokers is no host and port"),
         (
             "max-offsets-per-batch = 5\n" + BROKEN,
             ("file:topics",),
             "source.max-offsets-per-batch: only a Kafka source has it",
         ),
         (BROKEN, ("--protocol", "avra"), "'avra' is not one of"),
+        (BROKEN + 'protocol = "avro"', (), "the URI of the source says avro, --protocol says canal-json"),
+        (BROKEN + 'protocol = "maxwell"', (), "says maxwell, which is not one of open-protocol, canal-json"),
         (
             BROKEN.replace('target = "lake"', "") + '[target]\nuri = "lake"\ncatalog = {name = "lake", type = "rest"}',
             ("--target-format", "delta"),

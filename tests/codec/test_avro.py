@@ -26,7 +26,7 @@ from tidewire.codec.avro.binary import Cursor
 from tidewire.codec.avro.layout import read_layout
 from tidewire.codec.avro.names import sanitized
 from tidewire.codec.options import CorruptionHandling, IntegrityCheck
-from tidewire.errors import DecodeError, EncodeError, MessageTooLarge, RegistryError
+from tidewire.errors import DecodeError, EncodeError, MessageTooLarge, OptionError, RegistryError
 from tidewire.model import (
     Bootstrap,
     Checksum,
@@ -615,7 +615,7 @@ def test_a_broken_frame_is_refused(message: Message, reason: str) -> None:
 def test_without_a_registry_a_row_cannot_be_read() -> None:
     (message,) = avro.encode([RowChange(PERSON, 1, after={"id": 1, "age": 2})])
 
-    with pytest.raises(DecodeError, match="a schema registry is needed to know schema 1"):
+    with pytest.raises(OptionError, match="option schema-registry: it is needed to read messages with schema 1"):
         list(avro.decode(message))
 
 

@@ -137,7 +137,7 @@ def test_any_bytes_decode_or_are_refused(name: str, key: bytes | None, value: by
     for compression in ("none", "lz4", "snappy"):
         options = Options.parse({"large-message-handle-compression": compression})
         try:
-            list(protocol(name).Decoder(options).decode(Message(key, value)))
+            list(protocol(name).Decoder(options, Resources(registry=MemoryRegistry())).decode(Message(key, value)))
         except DecodeError as error:
             assert str(error).startswith(name)
 
@@ -262,7 +262,7 @@ def test_corruption_is_refused_or_decodes_and_takes_little_memory(name: str) -> 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_an_error_says_where_and_survives_pickling(name: str) -> None:
     with pytest.raises(DecodeError) as refusal:
-        list(protocol(name).decode(Message(b"\0" * 7, b"{")))
+        list(protocol(name).Decoder(resources=Resources(registry=MemoryRegistry())).decode(Message(b"\0" * 7, b"{")))
 
     error = pickle.loads(pickle.dumps(refusal.value))
     assert (str(error), error.args) == (str(refusal.value), refusal.value.args)

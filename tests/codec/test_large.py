@@ -18,7 +18,7 @@ from tidewire.codec.claim_check import MAX_BYTES, FolderStore, MemoryStore, file
 from tidewire.codec.compression import compress
 from tidewire.codec.open_protocol.wire import VERSION, frame
 from tidewire.codec.options import Compression
-from tidewire.errors import ClaimCheckError, DecodeError, EncodeError
+from tidewire.errors import BadClaimCheck, ClaimCheckError, DecodeError, EncodeError, OptionError
 from tidewire.model import Column, Index, Message, RowChange, TableName, TableSchema, Watermark
 
 NAMES = ["open-protocol", "canal-json"]
@@ -162,17 +162,17 @@ def test_a_watermark_is_packed_in_canal_json_only() -> None:
 def test_without_a_store_neither_way_works(name: str) -> None:
     with pytest.raises(EncodeError, match="needs a store"):
         list(protocol(name).Encoder(options()).encode([EVENT]))
-    with pytest.raises(DecodeError, match="no store was given") as refusal:
+    with pytest.raises(OptionError, match="option claim-check-storage-uri: it is needed"):
         list(protocol(name).Decoder(options()).decode(with_location(name, f"{URI}/x.json")))
-    assert refusal.value.at in ("$.ccl", "$._tidb.claimCheckLocation")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_that_is_not_there_is_a_bad_message(name: str, tmp_path: Path) -> None:
-    for store in (MemoryStore(), FolderStore(tmp_path), FolderStore(tmp_path / "missing")):
+    for store in (MemoryStore(), FolderStore(tmp_path)):
         decoder = protocol(name).Decoder(options(), Resources(claim_check=store))
-        with pytest.raises(DecodeError, match=r"x\.json"):
+        with pytest.raises(DecodeError, match=r"x\.json") as refusal:
             list(decoder.decode(with_location(name, f"{URI}/x.json")))
+        assert refusal.value.at in ("$.ccl", "$._tidb.claimCheckLocation")
 
 
 BAD_LOCATIONS = [
@@ -199,7 +199,7 @@ BAD_LOCATIONS = [
 
 @pytest.mark.parametrize("location", BAD_LOCATIONS)
 def test_a_location_that_could_lead_elsewhere_is_refused(location: str, tmp_path: Path) -> None:
-    with pytest.raises(ClaimCheckError):
+    with pytest.raises(BadClaimCheck):
         file_name(location)
     for name in NAMES:
         decoder = protocol(name).Decoder(options(), Resources(claim_check=FolderStore(tmp_path)))
@@ -219,9 +219,9 @@ def test_a_folder_takes_and_gives_plain_names_only(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b"outside")
     store = FolderStore(tmp_path / "folder")
     for name in ("../x.json", str(tmp_path / "x.json"), "a/b", "", ".", "..", ".x.json", "x\0", "a\\b"):
-        with pytest.raises(ClaimCheckError):
+        with pytest.raises(BadClaimCheck):
             store.get(name)
-        with pytest.raises(ClaimCheckError):
+        with pytest.raises(BadClaimCheck):
             store.put(name, b"inside")
     assert (tmp_path / "x.json").read_bytes() == b"outside"
 
@@ -237,7 +237,7 @@ def test_a_folder_follows_no_link_and_reads_no_folder(tmp_path: Path) -> None:
     store = FolderStore(folder)
 
     for name in ("link.json", "dangling.json", "folder.json", "pipe.json"):
-        with pytest.raises(ClaimCheckError, match="no such file"):
+        with pytest.raises(BadClaimCheck, match="no such file"):
             store.get(name)
     store.put("link.json", b"new")
     assert (tmp_path / "secret.json").read_bytes() == b"{}"
@@ -253,8 +253,9 @@ def test_a_folder_leaves_no_partial_files_and_says_what_failed(tmp_path: Path) -
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ClaimCheckError):
         FolderStore(tmp_path / "file" / "below").put("a.json", b"")
-    with pytest.raises(ClaimCheckError):
+    with pytest.raises(ClaimCheckError, match="there is no folder") as caught:
         FolderStore(tmp_path / "file" / "below").get("a.json")
+    assert not isinstance(caught.value, BadClaimCheck)
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A sync in a process of its own that says where it is: ``followed_sync.py ROOT URI TOPIC NAME TS``.
 
-Every point of a batch is a line on standard output. It ends by itself once the tables are at a moment.
+Every point of a pass is a line on standard output. It ends by itself once the tables are at a moment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from integration.live import Follower, sync_of
 from spark_sessions import small_session
 from sync_checks import job_of
-from tidewire.spark.sync import Point
+from tidewire.spark.report import Point
 
 
 class Telling(Follower):

@@ -54,7 +54,7 @@ def jars() -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Security:
+class BrokerSecurity:
     """TLS, where clients must show a certificate of the same authority, and users with their passwords."""
 
     authority: Authority
@@ -149,7 +149,7 @@ class Cluster:
 
 
 @contextmanager
-def kafka(count: int = 1, *, port: int | None = None, security: Security | None = None) -> Iterator[Cluster]:
+def kafka(count: int = 1, *, port: int | None = None, security: BrokerSecurity | None = None) -> Iterator[Cluster]:
     """Empty brokers, ready to be used; they and their data are gone after the block."""
     classpath = ":".join(map(str, jars()))
     folder = Path(tempfile.mkdtemp(prefix="kafka-"))
@@ -202,10 +202,11 @@ def _settings(voters: str, count: int) -> dict[str, str]:
         "group.initial.rebalance.delay.ms": "0",
         "auto.create.topics.enable": "false",
         "message.max.bytes": "33554432",
+        "log.cleaner.backoff.ms": "200",
     }
 
 
-def _secured(security: Security) -> dict[str, str]:
+def _secured(security: BrokerSecurity) -> dict[str, str]:
     """TLS and SASL on the listeners that are called so."""
     broker = security.authority.issue("broker", _HOST)
     store = broker.cert.with_name("broker-store.pem")
@@ -216,13 +217,15 @@ def _secured(security: Security) -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(security.authority.ca),
         "listener.name.ssl.ssl.client.auth": "required",
-        "sasl.enabled.mechanisms": ",".join(("PLAIN", *_SCRAM)),
+        "sasl.enabled.mechanisms": ",".join(("PLAIN", "OAUTHBEARER", *_SCRAM)),
     }
     module = "org.apache.kafka.common.security"
     users = " ".join(f'user_{name}="{password}"' for name, password in security.users.items())
     for listener in ("sasl_plaintext", "sasl_ssl"):
         name = f"listener.name.{listener}"
         settings[f"{name}.plain.sasl.jaas.config"] = f"{module}.plain.PlainLoginModule required {users};"
+        token = f'{module}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
+        settings[f"{name}.oauthbearer.sasl.jaas.config"] = token
         for mechanism in _SCRAM:
             settings[f"{name}.{mechanism.lower()}.sasl.jaas.config"] = f"{module}.scram.ScramLoginModule required;"
     return settings

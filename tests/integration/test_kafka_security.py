@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from pyspark.sql import SparkSession
 
 from integration.certificates import Authority, Pair
-from integration.kafka import Cluster, Security, kafka
-from integration.live import Follower, created, send, sync_of
-from sync_checks import assert_equal
+from integration.kafka import BrokerSecurity, Cluster, kafka
+from integration.kafka_topics import created, send
+from integration.tokens import token_server
 from tidewire.codec import Options
-from tidewire.errors import SyncError
+from tidewire.errors import BrokerError
 from tidewire.model import Position
-from tidewire.spark.kafka_fetch import Range, fetched
-from tidewire.spark.kafka_place import KafkaPlace
-from tidewire.spark.source import open_source
-from tidewire.spark.sync import Job
-from tidewire.workload import Delivery, Habits, Production, Workload, expectation, produce
+from tidewire.spark.source import OffsetRange, Source, open_source
+from tidewire.sync.manifest import Partition
+from tidewire.workload import Delivery, Habits, Production, Workload, produce
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = pytest.mark.integration
 
 USER, PASSWORD = "reader", "p&s+s%20wrd"
 SASL = {"sasl-user": USER, "sasl-password": PASSWORD}
@@ -40,7 +38,7 @@ def pair(authority: Authority) -> Pair:
 
 @pytest.fixture(scope="module")
 def cluster(authority: Authority) -> Iterator[Cluster]:
-    with kafka(security=Security(authority, {USER: PASSWORD})) as running:
+    with kafka(security=BrokerSecurity(authority, {USER: PASSWORD})) as running:
         yield running
 
 
@@ -62,27 +60,13 @@ def tls(authority: Authority, pair: Pair) -> dict[str, str]:
     return {"ca": str(authority.ca), "cert": str(pair.cert), "key": str(pair.key)}
 
 
-def fetched_first(uri: str, at: Position) -> bytes:
-    """The value at a place, as tasks fetch it."""
-    range_ = Range(at.topic, at.partition, at.offset, at.offset + 1, KafkaPlace.parse(uri).native)
-    (messages,) = fetched(range_)
-    value: bytes = messages.column("value")[0].as_py()
+def read_first(source: Source, at: Position) -> bytes:
+    """The value at a position, as tasks read it."""
+    (batch,) = pickle.loads(pickle.dumps(source.fetcher)).batches(
+        OffsetRange(Partition.of(at), at.offset, at.offset + 1)
+    )
+    value: bytes = batch.column("value")[0].as_py()
     return value
-
-
-def test_a_sync_reads_over_tls_as_a_user(
-    spark: SparkSession, cluster: Cluster, authority: Authority, production: Production, tmp_path: Path
-) -> None:
-    options = {"enable-tls": "true", "ca": str(authority.ca), **SASL, "sasl-mechanism": "SCRAM-SHA-512"}
-    uri = uri_of(cluster, "SASL_SSL", {**options, "consumer-group": "secured"})
-    target = tmp_path / "target"
-
-    sync_of(spark, uri, target, Job("open-protocol"), Follower(production.marks[-1])).run(once=True)
-
-    assert_equal(spark, target, expectation(production, {}, [])["end"])
-    kept = [path for path in target.rglob("*") if path.is_file() and path.suffix != ".parquet"]
-    assert kept
-    assert not any(PASSWORD.encode() in path.read_bytes() for path in kept)
 
 
 @pytest.mark.parametrize(
@@ -95,37 +79,60 @@ def test_a_sync_reads_over_tls_as_a_user(
     ],
 )
 def test_messages_come_by_every_mechanism(
-    spark: SparkSession, cluster: Cluster, production: Production, listener: str, options: dict[str, str]
+    cluster: Cluster, production: Production, listener: str, options: dict[str, str]
 ) -> None:
-    source = open_source(spark, uri_of(cluster, listener, options))
+    source = open_source(uri_of(cluster, listener, options))
     at, first = next(iter(production.placed()))
 
     assert source.fetch([at]) == {at: first.message}
-    assert sum(source.ends().values()) == len(production.sent)
-    assert fetched_first(uri_of(cluster, listener, options), at) == first.message.value
+    assert sum(extent.end for extent in source.partitions().values()) == len(production.sent)
+    assert read_first(source, at) == first.message.value
+
+
+@pytest.mark.parametrize("more", [{}, {"sasl-oauth-scopes": "read,write"}, {"sasl-oauth-audience": "brokers"}])
+def test_a_token_lets_in(cluster: Cluster, production: Production, more: dict[str, str]) -> None:
+    at, first = next(iter(production.placed()))
+    with token_server() as server:
+        options = {
+            "sasl-mechanism": "oauthbearer",
+            "sasl-oauth-client-id": "me",
+            "sasl-oauth-client-secret": "aHVzaA==",
+            "sasl-oauth-token-url": server.url,
+            **more,
+        }
+        source = open_source(uri_of(cluster, "SASL_PLAINTEXT", options))
+
+        assert sum(extent.end for extent in source.partitions().values()) == len(production.sent)
+        assert read_first(source, at) == first.message.value
+        source.close()
+
+    assert {login for login, _ in server.asked} == {"Basic bWU6aHVzaA=="}
+    forms = [form for _, form in server.asked]
+    assert all(form["grant_type"] == ["client_credentials"] for form in forms)
+    assert all(form.get("scope", [""]) == [more.get("sasl-oauth-scopes", "").replace(",", " ")] for form in forms)
+    assert all(form.get("audience", [""]) == [more.get("sasl-oauth-audience", "")] for form in forms)
 
 
 def test_a_client_certificate_is_shown(
-    spark: SparkSession, cluster: Cluster, authority: Authority, pair: Pair, production: Production
+    cluster: Cluster, authority: Authority, pair: Pair, production: Production
 ) -> None:
-    source = open_source(spark, uri_of(cluster, "SSL", tls(authority, pair)))
+    source = open_source(uri_of(cluster, "SSL", tls(authority, pair)))
     places = dict(production.placed())
     last = max(places)
 
     assert source.fetch([last]) == {last: places[last].message}
-    assert fetched_first(uri_of(cluster, "SSL", tls(authority, pair)), last) == places[last].message.value
-    with pytest.raises(SyncError, match=r"kafka://127\.0\.0\.1"):
-        open_source(spark, uri_of(cluster, "SSL", {"ca": str(authority.ca)})).ends()
+    assert read_first(source, last) == places[last].message.value
+    with pytest.raises(BrokerError, match=r"Kafka at 127\.0\.0\.1.*check enable-tls, ca, cert and key"):
+        open_source(uri_of(cluster, "SSL", {"ca": str(authority.ca)})).partitions()
 
 
-def test_a_wrong_password_and_an_unknown_authority_are_told(
-    spark: SparkSession, cluster: Cluster, tmp_path: Path
-) -> None:
-    wrong = open_source(spark, uri_of(cluster, "SASL_PLAINTEXT", {**SASL, "sasl-password": "guessed"}))
+def test_a_wrong_password_and_an_unknown_authority_are_told(cluster: Cluster, tmp_path: Path) -> None:
+    wrong = open_source(uri_of(cluster, "SASL_PLAINTEXT", {**SASL, "sasl-password": "guessed"}))
     other = {"ca": str(Authority(tmp_path).ca), **SASL}
 
-    with pytest.raises(SyncError, match="Authentication failed") as told:
-        wrong.ends()
+    with pytest.raises(BrokerError, match=r"Authentication failed.*check sasl-mechanism, sasl-user") as told:
+        wrong.partitions()
     assert "guessed" not in str(told.value)
-    with pytest.raises(SyncError, match="SSL handshake failed"):
-        open_source(spark, uri_of(cluster, "SASL_SSL", other)).ends()
+    assert not told.value.transient
+    with pytest.raises(BrokerError, match="certificate verify failed"):
+        open_source(uri_of(cluster, "SASL_SSL", other)).partitions()

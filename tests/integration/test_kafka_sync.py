@@ -4,34 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from pyspark.sql import DataFrame, SparkSession
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import SparkSession
 
 import topic_files
-from integration.kafka import Cluster, kafka
-from integration.live import Background, Follower, created, emptied, grown, send, send_lines, sync_of
+from integration.certificates import Authority
+from integration.kafka import BrokerSecurity, Cluster, kafka
+from integration.kafka_topics import Background, created, deleted, emptied, grown, send, send_lines
+from integration.live import Follower, sync_of
 from sync_checks import assert_equal, job_of
 from tidewire.codec import Options, Resources, protocol
 from tidewire.errors import SyncError
-from tidewire.model import Column, Ddl, DdlType, Event, Message, Position, RowChange, TableName, TableSchema, Watermark
+from tidewire.model import Column, Ddl, DdlType, Event, RowChange, TableName, TableSchema, Watermark
 from tidewire.registry import FileRegistry
-from tidewire.spark.kafka import KafkaSource
-from tidewire.spark.kafka_fetch import Range, fetched
-from tidewire.spark.kafka_place import KafkaPlace
+from tidewire.spark.loop import Job
 from tidewire.spark.snapshot import snapshot
-from tidewire.spark.sync import Job
-from tidewire.sync.manifest import Partition
 from tidewire.workload import Delivery, Habits, Workload, expectation, produce
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
+USER, PASSWORD = "reader", "p&s+s%20wrd"
+
+
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with kafka() as running:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def cluster(authority: Authority) -> Iterator[Cluster]:
+    with kafka(security=BrokerSecurity(authority, {USER: PASSWORD})) as running:
         yield running
 
 
@@ -47,7 +53,7 @@ def test_a_topic_that_is_there_becomes_its_tables(spark: SparkSession, cluster: 
     sync_of(spark, uri, tmp_path / "target", job_of(topic, name, tmp_path), observer).run(once=True)
 
     assert_equal(spark, tmp_path / "target", moment)
-    assert observer.batches >= 2
+    assert observer.passes >= 2
     committed = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "tidewire"}).committed(
         [TopicPartition("whole", number) for number in range(3)]
     )
@@ -160,7 +166,7 @@ def test_topics_come_and_go_while_a_sync_runs(spark: SparkSession, cluster: Clus
     assert {name: [row.id for row in tables[name].collect()] for name in tables} == {"shop.new": [2]}
 
 
-def test_a_topic_whose_messages_are_all_gone_holds_nobody_back(
+def test_a_topic_whose_messages_are_all_gone_holds_nothing_back(
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     created(cluster, "mall.dead", "mall.feed", partitions=1)
@@ -178,70 +184,64 @@ def test_a_topic_whose_messages_are_all_gone_holds_nobody_back(
     assert [*snapshot(spark, str(tmp_path / "target"))] == ["shop.t"]
 
 
-def test_messages_are_found_by_their_places(spark: SparkSession, cluster: Cluster) -> None:
-    created(cluster, "places", partitions=2)
-    send(
-        cluster, (("places", number % 2, Message(b"k" if number % 3 else None, b"%d" % number)) for number in range(20))
-    )
-    source = KafkaSource(spark, KafkaPlace.parse(f"kafka://{cluster.bootstrap}/places"))
+def test_a_topic_that_was_created_again_stops_the_sync_although_it_is_longer(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    def told(*events: Event) -> None:
+        encoded = (message for event in events for message in protocol("open-protocol").encode([event]))
+        send(cluster, (("again", 0, message) for message in encoded))
 
-    found = source.fetch([Position("places", 0, 9), Position("places", 0, 0), Position("places", 1, 4)])
+    uri = f"kafka://{cluster.bootstrap}/again"
+    created(cluster, "again", partitions=1)
+    told(made("t", 10), RowChange(table("t"), 20, after={"id": 1}), Watermark(30))
+    sync_of(spark, uri, tmp_path / "target", Job("open-protocol"), Follower(30)).run(once=True)
+    deleted(cluster, "again")
+    created(cluster, "again", partitions=1)
+    told(made("t", 10), *(RowChange(table("t"), ts, after={"id": ts}) for ts in range(11, 40)), Watermark(50))
 
-    assert found == {
-        Position("places", 0, 0): Message(None, b"0"),
-        Position("places", 0, 9): Message(None, b"18"),
-        Position("places", 1, 4): Message(None, b"9"),
-    }
-    assert source.fetch([]) == {}
-    assert {message.value for message in source.sample(2)} == {b"0", b"1", b"2", b"3"}
-    assert source.ends() == {Partition("places", 0): 10, Partition("places", 1): 10}
+    with pytest.raises(SyncError, match="topic again was deleted and created again"):
+        sync_of(spark, uri, tmp_path / "target", Job("open-protocol"), Follower(50)).run(once=True)
 
-
-def test_tasks_fetch_just_the_ranges_that_were_planned(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
-    created(cluster, "ranges", partitions=2)
-    send(cluster, (("ranges", number % 2, Message(None, b"%d" % number)) for number in range(40)))
-    source = KafkaSource(spark, KafkaPlace.parse(f"kafka://{cluster.bootstrap}/ranges?max-offsets-per-batch=30"))
-    found: list[list[Range]] = []
-
-    def take(messages: DataFrame, batch: int) -> None:
-        found.append([Range.parse(row[0]) for row in source.batch(messages).collect()])
-
-    query = source.stream(spark).writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path))
-    query.trigger(availableNow=True).start().awaitTermination()
-
-    assert [sorted((each.partition, each.start, each.end) for each in batch) for batch in found] == [
-        [(0, 0, 15), (1, 0, 15)],
-        [(0, 15, 20), (1, 15, 20)],
-    ]
-    for range_ in (each for batch in found for each in batch):
-        (messages,) = fetched(range_)
-        assert messages.column("offset").to_pylist() == list(range(range_.start, range_.end))
-        values = [b"%d" % (2 * offset + range_.partition) for offset in range(range_.start, range_.end)]
-        assert messages.column("value").to_pylist() == values
-        assert messages.column("key").null_count == len(values)
-        assert set(zip(*(messages.column(name).to_pylist() for name in ("topic", "partition")), strict=True)) == {
-            ("ranges", range_.partition)
-        }
+    assert [row.id for row in snapshot(spark, str(tmp_path / "target"))["shop.t"].collect()] == [1]
 
 
-def test_a_range_whose_messages_are_gone_is_an_error(cluster: Cluster) -> None:
-    created(cluster, "short", partitions=1)
-    send(cluster, (("short", 0, Message(None, b"%d" % number)) for number in range(10)))
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for future in admin.delete_records([TopicPartition("short", 0, 4)]).values():
-        future.result()
-    client = {"bootstrap.servers": cluster.bootstrap}
+def test_transaction_markers_are_not_read_for_ever(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    created(cluster, "marked", partitions=1)
+    settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": "marked", "log_level": 0}
+    producer = Producer(settings)
+    producer.init_transactions()
+    producer.begin_transaction()
+    for event in (made("t", 10), RowChange(table("t"), 20, after={"id": 1}), Watermark(30)):
+        for message in protocol("open-protocol").encode([event]):
+            producer.produce("marked", key=message.key, value=message.value, partition=0)
+    producer.commit_transaction()
+    uri = f"kafka://{cluster.bootstrap}/marked?consumer-group=marked"
 
-    with pytest.raises(SyncError, match="short, partition 0: messages from offset 2 on are gone"):
-        list(fetched(Range("short", 0, 2, 8, client)))
-    with pytest.raises(SyncError, match="nothing came from offset 10 on"):
-        list(fetched(Range("short", 0, 4, 12, client), patience=0.1))
+    state = sync_of(spark, uri, tmp_path / "target", Job("open-protocol"), Follower(30)).run(once=True)
+    again = Follower(30)
+    sync_of(spark, uri, tmp_path / "target", Job("open-protocol"), again).run(once=True)
+
+    assert state.applied == 30
+    assert again.passes == 0
+    group = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "marked"})
+    assert [place.offset for place in group.committed([TopicPartition("marked", 0)])] == [4]
 
 
-def test_a_topic_or_broker_that_is_not_there_is_named(spark: SparkSession, cluster: Cluster) -> None:
-    source = KafkaSource(spark, KafkaPlace.parse(f"kafka://{cluster.bootstrap}/missing,unknown"))
+def test_a_sync_reads_over_tls_as_a_user_and_keeps_no_password(
+    spark: SparkSession, cluster: Cluster, authority: Authority, tmp_path: Path
+) -> None:
+    workload = Workload(3, transactions=12, tables=1, habits=Habits(statements=0))
+    production = produce(workload, Delivery("open-protocol", Options(), "secured", 2))
+    created(cluster, "secured", partitions=2)
+    send(cluster, ((sent.topic, sent.partition, sent.message) for sent in production.sent))
+    options = {"enable-tls": "true", "ca": str(authority.ca), "sasl-user": USER, "sasl-password": PASSWORD}
+    options |= {"sasl-mechanism": "SCRAM-SHA-512", "consumer-group": "secured"}
+    uri = f"kafka://{cluster.at('SASL_SSL')}/secured?{urlencode(options)}"
+    target = tmp_path / "target"
 
-    with pytest.raises(SyncError, match=r"there is no topic missing, unknown; create it, or name topics by \?pattern="):
-        source.stream(spark)
-    assert source.ends() == {}
-    assert list(source.sample(5)) == []
+    sync_of(spark, uri, target, Job("open-protocol"), Follower(production.marks[-1])).run(once=True)
+
+    assert_equal(spark, target, expectation(production, {}, [])["end"])
+    kept = [path for path in target.rglob("*") if path.is_file() and path.suffix != ".parquet"]
+    assert kept
+    assert not any(PASSWORD.encode() in path.read_bytes() for path in kept)

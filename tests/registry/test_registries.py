@@ -74,6 +74,8 @@ def test_the_same_schema_always_has_the_same_id(registry: Registry) -> None:
 
 
 def test_an_unknown_id_is_not_found(registry: Registry) -> None:
+    registry.register("t-value", INT)
+
     with pytest.raises(RegistryError, match="not found") as refusal:
         registry.schema(77)
 
@@ -127,9 +129,12 @@ def test_a_file_of_something_else_is_refused(content: str, tmp_path: Path) -> No
         FileRegistry(path).schema(1)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(RegistryError):
-        FileRegistry(tmp_path).schema(1)
+def test_a_registry_that_is_not_there_is_not_an_empty_one(tmp_path: Path) -> None:
+    """Else a wrong path makes bad messages of good ones."""
+    for path in (tmp_path, tmp_path / "missing.json", tmp_path / "missing" / "schemas.json"):
+        with pytest.raises(RegistryError, match="there is no such file; check schema-registry") as refusal:
+            FileRegistry(path).schema(1)
+        assert refusal.value.status is None
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,16 @@ import pytest
 
 from tidewire.errors import JarError
 from tidewire.spark import jars
-from tidewire.spark.jars import Jar, State, check, fetch, home, lock, spark_jars
+from tidewire.spark.jars import LOCK, Jar, JarState, check, fetch, home, lock, spark_jars
 
+CONNECTOR_LOCK = Path(__file__).parents[2] / "benchmarks" / "jars.lock.toml"
 CONTENT = {"tide": b"high", "wire": b"copper"}
 SMALL_LOCK = tuple(Jar("org.example", name, "1.0", hashlib.sha256(data).hexdigest()) for name, data in CONTENT.items())
 
 
 @pytest.fixture
 def small_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "lock", lambda: SMALL_LOCK)
+    monkeypatch.setattr(jars, "lock", lambda file: SMALL_LOCK)
 
 
 @pytest.fixture
@@ -44,12 +45,28 @@ def ivy_settings(tmp_path: Path, resolver: str) -> Path:
     return path
 
 
-def test_the_lock_names_nine_jars_each_with_its_checksum() -> None:
-    entries = lock()
+@pytest.mark.parametrize(("file", "count"), [(LOCK, 4), (CONNECTOR_LOCK, 5)])
+def test_a_lock_names_each_jar_with_its_checksum(file: Path, count: int) -> None:
+    entries = lock(file)
 
-    assert len({jar.file for jar in entries}) == len(entries) == 9
+    assert len({jar.file for jar in entries}) == len(entries) == count
     assert all(len(bytes.fromhex(jar.sha256)) == 32 for jar in entries)
     assert all(jar.why for jar in entries if "preview" in jar.version)
+
+
+def test_a_sync_needs_no_java_client_of_kafka() -> None:
+    assert not any("kafka" in jar.file for jar in lock())
+
+
+def test_jars_of_another_lock_come_too(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    (jar, other) = SMALL_LOCK
+    own = tmp_path / "jars.lock.toml"
+    own.write_text(f'[[jar]]\ngroup="{jar.group}"\nartifact="{jar.artifact}"\nversion="1.0"\nsha256="{jar.sha256}"\n')
+
+    assert fetch(tmp_path / "jars", source=source, lock_file=own) == [tmp_path / "jars" / jar.file]
+    assert [found.state for found in check(tmp_path / "jars", lock_file=own)] == [JarState.READY]
+    assert not (tmp_path / "jars" / other.file).exists()
 
 
 def test_jars_are_kept_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +96,7 @@ def test_only_what_is_missing_or_wrong_is_fetched(source: Path, tmp_path: Path) 
     fetch(folder, source=source)
     (folder / "wire-1.0.jar").write_bytes(b"rust")
     (source / "tide-1.0.jar").unlink()
-    assert [found.state for found in check(folder)] == [State.READY, State.WRONG]
+    assert [found.state for found in check(folder)] == [JarState.READY, JarState.WRONG]
 
     fetch(folder, source=source)
     shutil.rmtree(source)

@@ -1,102 +1,49 @@
-"""Maintenance makes tables small, and nothing else: rows, marks, moments and running syncs are as before."""
+"""Maintenance makes tables small, and nothing else: rows, steps, publications and running syncs are as before."""
 
 from __future__ import annotations
 
 import os
+import tarfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from growing_topic import JOB, Feed, Reports, table
 from sync_checks import synced
-from tidewire.errors import OptionError, SyncError
-from tidewire.model import TableName
+from tidewire.errors import SyncError
+from tidewire.model import Position, TableName
 from tidewire.model.tso import LOGICAL_BITS
-from tidewire.spark.maintain import Every, Schedule, Settings, maintain, parse_age
-from tidewire.spark.maintain.moments import Moment, kept
-from tidewire.spark.maintain.turns import turn
-from tidewire.spark.published import newest
+from tidewire.spark.apply import Mode
+from tidewire.spark.ledger import KeptPlan, Ledger, Request, ledger_of, newest_plan, read_plans, required_owner
+from tidewire.spark.loop import Sync
+from tidewire.spark.maintain import (
+    Every,
+    Maintained,
+    MaintenanceSettings,
+    TableUpkeep,
+    Upkeep,
+    maintain,
+    told,
+)
+from tidewire.spark.maintain.run import Maintenance
+from tidewire.spark.publications import Publications
+from tidewire.spark.report import Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
-from tidewire.spark.states import newest_state
-from tidewire.spark.sync import Point, Report, Sync
-from tidewire.spark.targets import TARGETS, Field, Mark, Target, open_target
-from tidewire.spark.work import Work
+from tidewire.spark.targets import TARGETS, CommitTag, Field, Size, Target, open_target
+from tidewire.spark.targets.base import run_statement
+from tidewire.storage import Storage, open_storage
+from tidewire.sync.documents import encode
+from tidewire.sync.state import Hold, State
 
-NOW = Settings(older_than=timedelta(0), keep=1)
+NOW = MaintenanceSettings(older_than=timedelta(0), keep=1)
 NAME = TableName("sh op", "or`ders")
 HOUR = 3_600_000
-
-
-# The rule about moments
-
-
-def moments(*hours: float) -> list[Moment]:
-    """Moments so many hours before a common one."""
-    return [
-        Moment(int(10_000 * HOUR - hour * HOUR) << LOGICAL_BITS, number, f"{number}.json")
-        for number, hour in enumerate(sorted(hours, reverse=True))
-    ]
-
-
-def ages(found: list[Moment]) -> list[float]:
-    return [10_000 - (moment.ts >> LOGICAL_BITS) / HOUR for moment in found]
-
-
-def test_of_moments_all_of_the_last_day_stay_then_hourly_then_daily_ones() -> None:
-    every_quarter = [quarter / 4 for quarter in range(24 * 4 * 10)]
-
-    stay = ages(kept(moments(*every_quarter), timedelta(days=7)))
-
-    assert sum(age < 24 for age in stay) == 24 * 4
-    assert sum(24 <= age < 72 for age in stay) in (48, 49)
-    assert sum(72 <= age < 168 for age in stay) in (4, 5)
-    assert max(stay) < 168
-
-
-def test_the_newest_moments_stay_however_old_they_are() -> None:
-    assert ages(kept(moments(0, 1, 2, 3), timedelta(0), 2)) == [1, 0]
-    without_time = [Moment(0, number, f"{number}.json") for number in range(5)]
-    assert kept(without_time, timedelta(days=7), 2) == without_time[-2:]
-    assert kept([], timedelta(days=7)) == []
-
-
-@given(st.sets(st.integers(0, 400)), st.integers(0, 20), st.integers(1, 5))
-def test_thinning_again_changes_nothing_and_keeps_what_a_longer_memory_would(
-    hours: set[int], days: int, least: int
-) -> None:
-    stay = kept(moments(*hours), timedelta(days=days), least)
-
-    assert kept(stay, timedelta(days=days), least) == stay
-    assert set(stay) <= set(kept(moments(*hours), timedelta(days=days + 1), least))
-    assert not hours or stay[-1] == moments(*hours)[-1]
-
-
-@pytest.mark.parametrize(("text", "hours"), [("7d", 168), ("1d12h", 36), ("90m", 1.5), ("0s", 0)])
-def test_ages_are_read_as_people_write_them(text: str, hours: float) -> None:
-    assert parse_age(text) == timedelta(hours=hours)
-
-
-@pytest.mark.parametrize("text", ["", "7", "d", "7 days", "-1d", "1w", "٣d"])
-def test_other_texts_are_no_ages(text: str) -> None:
-    with pytest.raises(OptionError, match="older-than"):
-        parse_age(text)
-
-
-@pytest.mark.parametrize("text", ["0b", "b", "0s", "sometimes", "1.5h", "100 b"])
-def test_a_schedule_is_a_time_or_a_number_of_batches(text: str) -> None:
-    assert Every.parse("1h") == Every(seconds=3600)
-    assert Every.parse("20b") == Every(batches=20)
-    assert Every.parse("never") == Every()
-    with pytest.raises(OptionError, match="maintain-every"):
-        Every.parse(text)
+DAYS_AGO = 3 * 86400
 
 
 # Tables
@@ -107,13 +54,18 @@ def format_(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def tag(step: str) -> CommitTag:
+    return CommitTag("s", 1, 1, step)
+
+
 def merged(target: Target, name: TableName, batch: int) -> None:
-    """A batch that adds fifty rows and changes fifty."""
-    target.session(Mark("s", batch, 1)).sql(
+    """A step that adds fifty rows and changes fifty."""
+    statement = (
         f"MERGE INTO {target.relation(name)} t "
         f"USING (SELECT id + {batch * 50} AS id, 'b{batch}' AS s FROM range(100)) c "
         "ON t.id = c.id WHEN MATCHED THEN UPDATE SET s = c.s WHEN NOT MATCHED THEN INSERT (id, s) VALUES (c.id, c.s)"
     )
+    run_statement(target, name, tag(f"step {batch}"), statement)
 
 
 def contents(target: Target, name: TableName, version: str | None = None) -> list[tuple[int, str]]:
@@ -124,37 +76,52 @@ def data_files(folder: Path) -> list[Path]:
     return [path for path in (folder / "data").rglob("*.parquet") if "_delta_log" not in path.parts]
 
 
+def aged(*paths: Path | str) -> None:
+    """Let files be some days old."""
+    for path in paths:
+        os.utime(path, (time.time() - DAYS_AGO, time.time() - DAYS_AGO))
+
+
+def swept(target: Target, folder: Path, *names: TableName) -> None:
+    """Delete files that belong to no version, as if they were old."""
+    aged(*data_files(folder))
+    for name in names:
+        target.sweep(name, datetime.now(timezone.utc) - timedelta(days=2))
+
+
 @pytest.mark.slow
-def test_files_and_versions_go_and_rows_marks_and_named_versions_stay(
+def test_files_and_versions_go_and_rows_steps_and_named_versions_stay(
     spark: SparkSession, tmp_path: Path, format_: str
 ) -> None:
     folder = tmp_path / "a (lake)"
     target = TARGETS[format_](spark, str(folder))
-    target.create(NAME, [Field("id", "bigint"), Field("s", "string")])
+    target.create(NAME, [Field("id", "bigint"), Field("s", "string")], tag("create"))
     for batch in range(5):
         merged(target, NAME, batch)
     named, rows = target.version(NAME), contents(target, NAME)
     merged(target, NAME, 5)
     wanted, before, files = contents(target, NAME), target.size(NAME), data_files(folder)
 
-    target.compact(NAME)
-    target.expire(NAME, datetime.now(timezone.utc), {named})
-    target.expire(NAME, datetime.now(timezone.utc), {named})
+    target.compact(NAME, tag("maintenance"))
+    for _ in range(2):
+        target.expire(NAME, datetime.now(timezone.utc), {named}, tag("maintenance"))
 
     after = target.size(NAME)
     assert (before.files > 4, after.files, after.deletes) == (True, 1, 0)
     assert after.bytes < before.bytes
     assert contents(target, NAME) == wanted
     assert contents(target, NAME, named) == rows
-    assert target.has(NAME, Mark("s", 5, 1))
-    assert not target.has(NAME, Mark("s", 5, 2))
+    assert target.find(NAME, "step 5") is not None
+    assert target.find(NAME, "step 6") is None
 
-    target.compact(NAME)
+    target.compact(NAME, tag("maintenance"))
     assert target.size(NAME) == after  # a table in order is left alone
-    target.expire(NAME, datetime.now(timezone.utc))
+    target.expire(NAME, datetime.now(timezone.utc), (), tag("maintenance"))
     assert contents(target, NAME) == wanted
-    assert len(data_files(folder)) == 1 < len(files)
-    assert target.has(NAME, Mark("s", 5, 1))
+    assert target.find(NAME, "step 5") is not None
+    assert len(files) > 1
+    swept(target, folder, NAME)
+    assert len(data_files(folder)) == 1
 
 
 @pytest.mark.slow
@@ -162,7 +129,7 @@ def test_files_that_a_writer_left_are_swept_once_they_are_old(
     spark: SparkSession, tmp_path: Path, format_: str
 ) -> None:
     target = TARGETS[format_](spark, str(tmp_path / "lake"))
-    target.create(NAME, [Field("id", "bigint"), Field("s", "string")])
+    target.create(NAME, [Field("id", "bigint"), Field("s", "string")], tag("create"))
     merged(target, NAME, 1)
     used = data_files(tmp_path / "lake")
     old, new = used[0].with_name("old.parquet"), used[0].with_name("new.parquet")
@@ -185,10 +152,10 @@ def test_a_dropped_table_stays_while_a_version_of_it_is_named(
     spark: SparkSession, tmp_path: Path, format_: str
 ) -> None:
     target = TARGETS[format_](spark, str(tmp_path / "lake"))
-    target.create(NAME, [Field("id", "bigint"), Field("s", "string")])
+    target.create(NAME, [Field("id", "bigint"), Field("s", "string")], tag("create"))
     merged(target, NAME, 1)
     version, later = target.version(NAME), datetime.now(timezone.utc) + timedelta(minutes=1)
-    target.drop(NAME)
+    target.drop(NAME, tag("drop"))
 
     assert target.purge(later, {version}) == 0
     assert len(contents(target, NAME, version)) == 100
@@ -203,7 +170,7 @@ class Crash(Exception):
     """The end of the process."""
 
 
-class Crashing:
+class Crashing(Silent):
     """An observer that ends the sync at a point."""
 
     def __init__(self, point: Point) -> None:
@@ -213,9 +180,6 @@ class Crashing:
         """Crash, if this is where."""
         if point is self._point:
             raise Crash
-
-    def finished(self, report: Report) -> None:
-        """A batch is done."""
 
 
 def feed(folder: Path) -> Feed:
@@ -230,150 +194,286 @@ def rows_of(spark: SparkSession, target: Path, at: int | None = None) -> dict[in
     return {row["id"]: row["c1"] for row in snapshot(spark, str(target), at)["shop.t000"].collect()}
 
 
+def alone(place: Target, target: Path, settings: MaintenanceSettings = NOW) -> Maintained:
+    """A round for a target that no sync drives, as ``tidewire maintain`` does it."""
+    storage = ledger_of(str(target))
+    ledger = Ledger.open(storage, required_owner(storage))
+    try:
+        tag = CommitTag(ledger.owner.id, ledger.epoch.number, ledger.sequence, "maintenance")
+        return maintain(place, storage, settings, tag, ledger.epoch.look)
+    finally:
+        ledger.close()
+
+
 @pytest.mark.slow
-def test_maintenance_between_a_merge_and_its_state_is_no_reason_to_merge_again(
+def test_maintenance_between_a_commit_and_its_publication_is_no_reason_to_do_the_step_again(
     spark: SparkSession, tmp_path: Path, format_: str
 ) -> None:
-    target, job = tmp_path / "lake", replace(JOB, format=format_)
+    """A history shows what was done twice."""
+    target, job = tmp_path / "lake", replace(JOB, format=format_, mode=Mode.HISTORY)
     made = feed(tmp_path / "topics")
-    synced(spark, made.topics, target, job)
+    for number in range(4):
+        made.put(range(number), f"{number}")
+        synced(spark, made.topics, target, job)
     made.put(range(5, 30), "again")
     with pytest.raises(Crash):
         synced(spark, made.topics, target, job, Crashing(Point.APPLIED))
     place = open_target(spark, str(target), format_)
 
-    done = maintain(place, Work.of(target), NOW)
-    (name,) = place.names()
-    version = place.version(name)
+    rounds = [alone(place, target) for _ in range(3)]
     state = synced(spark, made.topics, target, job)
 
-    assert not done.problems
+    assert [done.problems for done in rounds] == [()] * 3
+    assert rounds[0].tables[0].after.files < rounds[0].tables[0].before.files
     assert state.applied == made.ts
-    assert place.version(name) == version
+    (name,) = place.names()
     assert rows_of(spark, target) == made.rows[name]
+    assert snapshot(spark, str(target)).changes(str(name)).count() == 51
 
 
 @pytest.mark.slow
-def test_moments_that_stay_can_be_read_and_others_are_gone(spark: SparkSession, tmp_path: Path) -> None:
-    target, moments_of = tmp_path / "lake", dict[int, dict[int, str]]()
-
+def test_publications_that_stay_can_be_read_and_others_are_gone(spark: SparkSession, tmp_path: Path) -> None:
+    target, found = tmp_path / "lake", dict[int, dict[int, str]]()
+    storage, place = ledger_of(str(target)), open_target(spark, str(target), "iceberg")
     made = Feed(tmp_path / "topics", [table(0)])
     made.create()
     for batch in range(6):
         made.put(range(batch * 10, batch * 10 + 20), f"b{batch}", later=(20 * HOUR) << LOGICAL_BITS)
         state = synced(spark, made.topics, target, JOB)
-        moments_of[state.applied] = dict(made.rows[made.tables[0].name])
-    staged = Path(Work.of(target).path("staged", "0", "left-behind.parquet"))
-    staged.parent.mkdir(parents=True, exist_ok=True)
-    staged.write_bytes(b"")
+        found[state.applied] = dict(made.rows[made.tables[0].name])
+    left = Path(storage.path("staged", "00000001", "00000099", "left-behind.parquet"))
+    left.parent.mkdir(parents=True, exist_ok=True)
+    left.write_bytes(b"")
+    aged(left)
 
-    looked = maintain(open_target(spark, str(target), "iceberg"), Work.of(target), replace(NOW, dry_run=True))
-    assert len(Work.of(target).names("published")) == 6
-    assert staged.exists()
-    done = maintain(open_target(spark, str(target), "iceberg"), Work.of(target), Settings(timedelta(days=3), keep=2))
+    looked = alone(place, target, replace(NOW, dry_run=True))
+    assert len(Publications(storage).names()) == 6
+    assert left.exists()
+    done = alone(place, target, MaintenanceSettings(timedelta(days=3), keep=2))
 
-    assert (looked.moments, looked.kept_moments) == (5, 1)
+    assert (looked.publications, looked.kept_publications, looked.leftovers) == (5, 1, 1)
     assert [each.before for each in looked.tables] == [each.after for each in looked.tables]
-    assert not staged.exists()
-    newest = max(moments_of)
-    stay = [ts for ts in moments_of if newest - ts < 72 * HOUR << LOGICAL_BITS]
-    assert (done.moments, done.kept_moments) == (6 - len(stay), len(stay))
+    assert not left.exists()
+    newest = max(found)
+    stay = [ts for ts in found if newest - ts < 72 * HOUR << LOGICAL_BITS]
+    assert (done.publications, done.kept_publications) == (6 - len(stay), len(stay))
     for ts in stay:
-        assert rows_of(spark, target, ts) == moments_of[ts]
-    with pytest.raises(SyncError, match="nothing is published"):
-        snapshot(spark, str(target), min(moments_of))
+        assert rows_of(spark, target, ts) == found[ts]
+    with pytest.raises(SyncError, match="has no publication that is not after"):
+        snapshot(spark, str(target), min(found))
     assert rows_of(spark, target) == made.rows[made.tables[0].name]
 
 
 @pytest.mark.slow
-def test_a_sync_and_maintenance_take_turns_and_both_come_to_their_end(spark: SparkSession, tmp_path: Path) -> None:
-    target = tmp_path / "lake"
-    made = feed(tmp_path / "topics")
+def test_a_running_sync_does_a_round_that_is_asked_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    target, made = tmp_path / "lake", feed(tmp_path / "topics")
+    storage = ledger_of(str(target))
+    for number in range(4):
+        made.put(range(10 * number, 10 * number + 20), f"{number}")
+        synced(spark, made.topics, target, JOB)
+    storage.put("requests/r", encode(Request("r", "maintain", {"older-than": "0s", "keep": "1"})))
+    made.put(range(3), "last")
+
     synced(spark, made.topics, target, JOB)
-    place = open_target(spark, str(target), "iceberg")
-    with ThreadPoolExecutor(1) as pool:
-        rounds = pool.submit(lambda: [maintain(place, Work.of(target), NOW) for _ in range(4)])
-        while not rounds.done():
-            made.put(range(40), f"at {made.ts}")
-            synced(spark, made.topics, target, JOB)
 
-    assert [done.problems for done in rounds.result()] == [()] * 4
-    assert rows_of(spark, target) == made.rows[made.tables[0].name]
-    state = newest_state(Work.of(target))
-    assert state is not None
-    assert state.applied == made.ts
+    answered = storage.read("answers/r")
+    assert answered is not None
+    assert storage.list("requests") == []
+    (name,) = (each.name for each in made.tables)
+    place = open_target(spark, str(target), "iceberg")
+    assert place.size(name).files < 4
+    assert rows_of(spark, target) == made.rows[name]
 
 
 @pytest.mark.slow
-def test_a_sync_maintains_its_tables_between_batches_and_publishes_them_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_sync_maintains_its_tables_between_passes_and_publishes_them_so(spark: SparkSession, tmp_path: Path) -> None:
+    """A quiet table too: its old files can go once no publication names them."""
     made, target = Feed(tmp_path / "topics", [table(0), table(1)]), tmp_path / "lake"
     made.create()
+    synced(spark, made.topics, target, JOB)
     for batch in range(6):
         made.put(range(batch, batch + 5), f"b{batch}")
     made.put(range(3), "other", into=1)
+    made.mark()
     place, reports = open_target(spark, str(target), "iceberg"), Reports()
+    storage, (first, second) = ledger_of(str(target)), (each.name for each in made.tables)
 
-    source = FileSource(made.topics, files_per_batch=1)
-    Sync(spark, source, place, Work.of(target), replace(JOB, maintain=Every(batches=7)), reports).run(once=True)
+    source = FileSource(made.topics, max_messages=6)
+    Sync(spark, source, place, replace(JOB, maintain=Every(passes=7)), reports).run(once=True)
 
-    told = [bool([note for note in report.notes if "maintenance of 2 tables" in note]) for report in reports.all]
-    assert told == [False] * 6 + [True, False]
-    first, second = (each.name for each in made.tables)
-    published = newest(Work.of(target))
-    assert published is not None
+    (line,) = reports.lines
+    assert line.startswith(f"maintenance of {first}: files 6 to 1")
+    published = Publications(storage).required()
     assert published.tables[first].version == place.version(first)
     assert place.size(first).files == 1
     assert rows_of(spark, target) == made.rows[first]
     assert snapshot(spark, str(target))[str(second)].count() == 3
 
+    alone(place, target)
+    swept(place, target, first, second)
+    assert len(data_files(target)) == 2
+    assert rows_of(spark, target) == made.rows[first]
 
-def test_two_rounds_at_a_time_are_refused(tmp_path: Path) -> None:
-    work = Work(tmp_path)
-    with turn(work, "maintaining"), pytest.raises(SyncError, match="in use"), turn(work, "maintaining", wait=0):
-        pass
-    with turn(work, "maintaining", wait=0):
-        pass
+
+# Leftovers
+
+
+def leave(storage: Storage, *names: str) -> list[Path]:
+    """Files that some driver left."""
+    for name in names:
+        storage.put(name, b"")
+    return [Path(storage.path(name)) for name in names]
+
+
+def cleaned(storage: Storage, **settings: timedelta) -> int:
+    return Maintenance(Nothing(), storage, MaintenanceSettings(**settings)).clean()  # type: ignore[arg-type]
+
+
+def test_files_of_another_epoch_are_deleted_by_age_alone(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path)
+    names = [f"{kind}/{epoch:08}/00000001/a.parquet" for kind in ("staged", "parked") for epoch in (1, 2)]
+    old = leave(storage, *names, "answers/r")
+    young = leave(storage, *(name.replace("a.parquet", "b.parquet") for name in names), "answers/s")
+    rejects = leave(storage, "rejects/00000001/00000001/a.parquet")
+    aged(*old, *rejects)
+
+    assert cleaned(storage) == len(old)
+
+    assert [path.exists() for path in (*old, *young, *rejects)] == [False] * 5 + [True] * 6
+    assert cleaned(storage, older_than=timedelta(days=1)) == 1
+    assert not rejects[0].exists()
+
+
+@pytest.mark.slow
+def test_files_that_plans_and_held_tables_need_are_spared(spark: SparkSession, tmp_path: Path) -> None:
+    target, made = tmp_path / "lake", Feed(tmp_path / "topics", [table(0)], partitions=2)
+    storage = ledger_of(str(target))
+    made.create()
+    made.put(range(10), "torn", stalled={1})
+    waiting = synced(spark, made.topics, target, JOB)
+    made.put(range(10, 20), "next")
+    with pytest.raises(Crash):
+        synced(spark, made.topics, target, JOB, Crashing(Point.KEPT))
+    plan = newest_plan(storage)
+    assert plan is not None
+    assert plan.steps
+    needed = {file.path for kept in read_plans(storage) if kept.manifest for file in kept.manifest.files}
+    needed |= {each.file.path for each in waiting.pending}
+    aged(*needed)
+
+    done = alone(open_target(spark, str(target), "iceberg"), target)
+    state = synced(spark, made.topics, target, JOB)
+
+    assert done.leftovers == 0
+    assert state.applied == made.ts
+    assert rows_of(spark, target) == made.rows[made.tables[0].name]
+
+
+def test_messages_that_hold_a_table_are_kept_as_long_as_they_do(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path)
+    hold = Hold(1, Position("t", 0, 7), "it cannot be read")
+    storage.put("plans/000000000001", encode(KeptPlan(1, 1, "", State("s", holds=(hold,)))))
+    (rejects,) = leave(storage, "rejects/00000001/00000001/a.parquet")
+    aged(rejects)
+
+    assert cleaned(storage, older_than=timedelta(days=1)) == 0
+    storage.put("plans/000000000001", encode(KeptPlan(1, 1, "", State("s"))))
+    assert cleaned(storage, older_than=timedelta(days=1)) == 1
+
+
+def test_the_staged_files_of_a_target_of_0_1_are_spared(tmp_path: Path) -> None:
+    """Before the first pass of a newer release, only the state of 0.1 names them."""
+    with tarfile.open(Path(__file__).parent / "data" / "target-0.1-delta.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    storage = ledger_of(str(tmp_path / "lake"))
+    for path in (tmp_path / "lake" / "_tidewire" / "state").rglob("*.json"):
+        path.write_text(path.read_text().replace("/srv/tidewire-0.1/delta", str(tmp_path)))
+    staged = [Path(storage.path(entry.name)) for entry in storage.list("staged", recursive=True)]
+    aged(*staged)
+
+    assert cleaned(storage) == 0
+    assert staged
+    assert all(path.exists() for path in staged)
+
+
+# The schedule
 
 
 class Nothing:
-    """A target that has no tables, and one that cannot be asked."""
+    """A target without tables, or one that cannot be asked."""
 
     def __init__(self, *, broken: bool = False) -> None:
-        self.rounds = 0
         self._broken = broken
 
-    def names(self) -> tuple[TableName, ...]:
-        """None."""
-        self.rounds += 1
+    def size(self, name: TableName) -> Size:
+        """Nothing, if it can be told."""
         if self._broken:
             raise OSError("the store does not answer\nat all")
-        return ()
+        return Size()
 
-    def purge(self, before: datetime, keep: object) -> int:
+    def version(self, name: TableName) -> str:
+        """Always the same."""
+        return "v@1"
+
+    def compact(self, *_: object) -> None:
+        """Nothing to do."""
+
+    def expire(self, *_: object) -> None:
+        """Nothing to do."""
+
+    def sweep(self, *_: object) -> int:
         """Nothing to delete."""
         return 0
 
 
-def test_a_schedule_counts_from_the_last_round_whoever_did_it(tmp_path: Path) -> None:
-    clock, target, work = [1000.0], Nothing(), Work(tmp_path)
-
-    def schedule(text: str) -> Schedule:
-        return Schedule(Every.parse(text), target, work, clock=lambda: clock[0])  # type: ignore[arg-type]
-
-    first = schedule("3b")
-    assert [bool(first.after(plan)) for plan in range(1, 8)] == [False, False, True, False, False, True, False]
-    assert schedule("3b").after(8) == ()
-    assert schedule("3b").after(9) != ()
-    hourly = schedule("1h")
-    assert hourly.after(10) == ()
-    clock[0] += 3600
-    assert hourly.after(11) != ()
-    assert hourly.after(12) == ()
-    assert schedule("never").after(10**9) == ()
-    assert target.rounds == 4
+A, B = TableName("shop", "a"), TableName("shop", "b")
 
 
-def test_whatever_goes_wrong_on_a_schedule_is_only_told(tmp_path: Path) -> None:
-    schedule = Schedule(Every.parse("1b"), Nothing(broken=True), Work(tmp_path))  # type: ignore[arg-type]
+def test_a_table_is_due_after_so_many_plans_that_changed_it_also_over_restarts(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path)
 
-    assert schedule.after(1) == ("maintenance: the store does not answer",)
+    def upkeep() -> Upkeep:
+        return Upkeep(Every.parse("3b"), Nothing(), storage)  # type: ignore[arg-type]
+
+    first = upkeep()
+    for name in (A, B, A):
+        first.changed(name)
+    assert first.due() is None
+    first.save()
+    second = upkeep()
+    second.changed(A)
+    assert second.due() == A
+    second.tend(A)
+    assert second.due() is None
+    for _ in range(2):
+        second.changed(B)
+    assert second.due() == B
+    second.forget(B)
+    assert second.due() is None
+
+
+def test_a_table_is_due_some_time_after_it_changed_and_the_one_that_waits_longest_comes_first(tmp_path: Path) -> None:
+    clock = [1000.0]
+    upkeep = Upkeep(Every.parse("1h"), Nothing(), open_storage(tmp_path), clock=lambda: clock[0])  # type: ignore[arg-type]
+
+    upkeep.changed(B)
+    clock[0] += 1
+    upkeep.changed(A)
+    upkeep.changed(B)
+    clock[0] += 3598
+    assert upkeep.due() is None
+    clock[0] += 2
+    assert upkeep.due() == B
+    upkeep.tend(B)
+    assert upkeep.due() == A
+    never = Upkeep(Every.parse("never"), Nothing(), open_storage(tmp_path))  # type: ignore[arg-type]
+    for _ in range(10_000):
+        never.changed(A)
+    assert never.due() is None
+
+
+def test_what_goes_wrong_with_a_table_is_only_told(tmp_path: Path) -> None:
+    upkeep = Upkeep(Every.parse("1b"), Nothing(broken=True), open_storage(tmp_path))  # type: ignore[arg-type]
+
+    assert upkeep.tend(A) == TableUpkeep(A, problem="the store does not answer")
+    assert told(upkeep.tend(A)) == f"maintenance of {A}: the store does not answer"

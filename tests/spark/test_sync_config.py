@@ -17,12 +17,13 @@ from tidewire.codec import PROTOCOLS
 from tidewire.errors import OptionError, SyncError, SyncStopped
 from tidewire.model import Column, Ddl, Event, RowChange, TableName, TableSchema, Watermark
 from tidewire.spark.apply import Mode
-from tidewire.spark.reports import Point, Report, Silent
+from tidewire.spark.loop import Job
+from tidewire.spark.report import Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.stage import Reader
-from tidewire.spark.sync import Job
 from tidewire.sync.config import MODES, read_config
-from tidewire.sync.masks import hashed
+from tidewire.sync.rules import hashed
+from tidewire.sync.state import HoldKind
 from tidewire.topic.files import FileTopics
 
 OPTIONS = {"enable-tidb-extension": "true"}
@@ -65,7 +66,7 @@ def rows(spark: SparkSession, target: Path, name: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: str(next(iter(row.values()))))
 
 
-class StagedColumns:
+class StagedColumns(Silent):
     """Looks into the staged files before anything becomes of them."""
 
     def __init__(self, target: Path) -> None:
@@ -81,9 +82,6 @@ class StagedColumns:
                 for image in filter(None, (row["after"], row["before"])):
                     for name, value in image.items():
                         self.seen.setdefault(name, set()).add(value)
-
-    def finished(self, report: Report) -> None:
-        """A batch is done."""
 
 
 RULES = """
@@ -230,7 +228,7 @@ def test_every_policy_does_what_it_says(spark: SparkSession, tmp_path: Path) -> 
 
     held = synced(spark, topics, target, job(POLICIES))
 
-    assert [(str(hold.table), hold.ts, hold.frozen) for hold in held.holds] == [("shop.freeze", 52, True)]
+    assert [(str(hold.table), hold.ts, hold.kind) for hold in held.holds] == [("shop.freeze", 52, HoldKind.POLICY)]
     assert "the policy for drop-column is freeze" in held.holds[0].reason
     assert rows(spark, target, "shop.evolve") == [{"id": 3, "w": 10, "m": 7}]
     assert rows(spark, target, "shop.lenient") == [
@@ -252,16 +250,16 @@ def test_every_policy_does_what_it_says(spark: SparkSession, tmp_path: Path) -> 
 
 
 class Dying(Silent):
-    """Ends a sync that has planned and done nothing yet."""
+    """Ends a sync that has kept a plan and done nothing of it yet."""
 
     def reached(self, point: Point) -> None:
         """Die."""
-        if point is Point.STAGED:
+        if point is Point.KEPT:
             raise InterruptedError("in the middle of it")
 
 
 @pytest.mark.slow
-def test_a_plan_that_was_begun_is_finished_by_the_rules_it_had(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_plan_that_was_kept_is_carried_out_whatever_the_rules_are_now(spark: SparkSession, tmp_path: Path) -> None:
     topics, target = FileTopics(tmp_path / "topics"), tmp_path / "target"
     keeping = job('[ddl]\ntruncate = "ignore"')
     appended(topics, created(10, ORDERS), put(20, ORDERS, 1, "one"), Watermark(30))

@@ -6,21 +6,20 @@ What staging, the driver and a target do is here in its plainest form; the plann
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
 from sync.histories import Changefeed, Message
+from sync.memory_target import MemoryTarget, cast
+from sync.reduce import Change, Key
 from sync.upstream import DdlEvent, Picture, RowEvent, Told
 from tidewire.ddl.edits import Edit
 from tidewire.model import Bootstrap, Column, Ddl, Position, Row, TableName, TableSchema, Value, Watermark
-from tidewire.sync.manifest import FoundDdl, Manifest, Parked, Partition, ReadRange, StagedFile, newest
-from tidewire.sync.masks import Mask, hashed, redaction
-from tidewire.sync.memory import MemoryTarget, cast
-from tidewire.sync.plan import Planned, Settings, plan
-from tidewire.sync.reduce import Change, Key
-from tidewire.sync.routing import routed
-from tidewire.sync.rules import Rules
+from tidewire.sync.documents import decode, encode
+from tidewire.sync.manifest import FoundDdl, Manifest, Parked, Partition, ReadRange, Rejected, StagedFile
+from tidewire.sync.plan import Planned, PlanSettings, plan
+from tidewire.sync.rules import Mask, Rules, hashed, redaction, routed
 from tidewire.sync.state import State
 from tidewire.sync.steps import Slice
 
@@ -39,11 +38,15 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Which offsets were read of each partition, and the ends of all, listed afterwards."""
+    """Which offsets were read of each partition, and the ends of all, listed afterwards.
+
+    ``again`` are messages that could not be read before and can be now.
+    """
 
     number: int
     read: Mapping[Partition, tuple[int, int]]
     ends: Mapping[Partition, int]
+    again: tuple[Position, ...] = ()
 
 
 class Consumer:
@@ -57,9 +60,9 @@ class Consumer:
     def __init__(self, log: Mapping[Partition, Sequence[Message]], *, schemas_first: bool = False) -> None:
         self.log = log
         self.schemas_first = schemas_first
-        self.settings = Settings(understand=self.understand, rules=self.rules)
+        self.settings = PlanSettings(understand=self.understand, rules=self.rules)
         self.target = MemoryTarget(self.rows)
-        self.document = State("model").to_json()
+        self.document, self._read, self._state = encode(State("model")), b"", State("")
         self.staged: dict[str, list[Change]] = {}
         self.parking: dict[str, Seen] = {}
         self.queries: dict[tuple[TableName, str], tuple[Edit, ...]] = {}
@@ -67,7 +70,9 @@ class Consumer:
     @property
     def state(self) -> State:
         """The state after the last batch."""
-        return State.from_json(self.document)
+        if self._read is not self.document:
+            self._read, self._state = self.document, decode(self.document, State)
+        return self._state
 
     def rows(self, piece: Slice) -> Iterable[Change]:
         """The staged rows of a slice."""
@@ -79,31 +84,47 @@ class Consumer:
 
     def drops(self, state: State) -> Callable[[Partition, TableName, int], bool]:
         """Which rows are not staged."""
-        return state.floors().drops
+        return state.replays().drops
+
+    def reject(self, at: Position, message: Message) -> Rejected | None:
+        """What can be told of a message that cannot be read; nothing if it can."""
+        return None
 
     def stage(self, state: State, batch: Batch) -> Manifest:
         """Read a batch: rows into files, everything else into the manifest."""
         ddls: list[FoundDdl] = []
         schemas: list[TableSchema] = []
-        read: dict[Partition, ReadRange] = {}
+        read: dict[Partition, tuple[ReadRange, ...]] = {}
+        rejected: list[Rejected] = []
         seen = [self.parking[each.path] for each in state.parked]
+        watermarks: list[tuple[int, int]] = []
+
+        def take(at: Position, message: Message) -> None:
+            for sub, event in enumerate(message.events):
+                match event:
+                    case RowEvent():
+                        seen.append(Seen(at, sub, event))
+                    case DdlEvent():
+                        ddls.append(FoundDdl(at, sub, event.ddl))
+                        self.queries[event.ddl.table, event.ddl.query] = event.edits
+                        schemas.extend(s for s in (event.ddl.table_schema, event.ddl.pre_table_schema) if s)
+                    case Watermark(ts):
+                        watermarks.append((at.offset, ts))
+                    case Bootstrap(schema):
+                        schemas.append(schema)
+
+        for at in batch.again:
+            take(at, self.log[Partition.of(at)][at.offset])
         for partition, (start, end) in batch.read.items():
-            watermarks: list[int] = []
+            watermarks = []
             for offset, message in enumerate(self.log[partition][start:end], start):
                 at = Position(partition.topic, partition.number, offset)
-                for sub, event in enumerate(message.events):
-                    match event:
-                        case RowEvent():
-                            seen.append(Seen(at, sub, event))
-                        case DdlEvent():
-                            ddls.append(FoundDdl(at, sub, event.ddl))
-                            self.queries[event.ddl.table, event.ddl.query] = event.edits
-                            schemas += [s for s in (event.ddl.table_schema, event.ddl.pre_table_schema) if s]
-                        case Watermark(ts):
-                            watermarks.append(ts)
-                        case Bootstrap(schema):
-                            schemas.append(schema)
-            read[partition] = ReadRange(start, end, *newest(watermarks))
+                bad = self.reject(at, message)
+                if bad is None:
+                    take(at, message)
+                else:
+                    rejected.append(replace(bad, after=max((ts for _, ts in watermarks), default=0)))
+            read[partition] = (ReadRange.of(start, end, watermarks),)
         files, parked = self._files(seen, state, schemas, batch.number)
         return Manifest(
             batch.number,
@@ -113,6 +134,8 @@ class Consumer:
             ddls=tuple(ddls),
             schemas=tuple(dict.fromkeys(schemas)),
             parked=parked,
+            rejected=tuple(rejected),
+            retried=batch.again,
         )
 
     def _files(
@@ -164,19 +187,19 @@ class Consumer:
         state = self.state
         return self.plan(state, self.stage(state, batch))
 
-    def execute(self, batch: Batch, planned: Planned, count: int | None = None) -> None:
+    def execute(self, planned: Planned, count: int | None = None) -> None:
         """Take the first steps of a plan, or all."""
-        for number, step in enumerate(planned.steps[:count]):
-            self.target.execute(batch.number, number, routed(step, self.rules.route))
+        for step in planned.steps[:count]:
+            self.target.execute(routed(step, self.rules.route))
 
     def commit(self, planned: Planned) -> None:
         """Keep the state."""
-        self.document = planned.state.to_json()
+        self.document = encode(planned.state)
 
     def work(self, batch: Batch) -> Planned:
         """One batch without accidents."""
         planned = self.planned(batch)
-        self.execute(batch, planned)
+        self.execute(planned)
         self.commit(planned)
         return planned
 
@@ -243,10 +266,10 @@ class Clumsy(Consumer):
         if random.random() < 0.25:
             self.lose()
             if random.random() < 0.3:
-                planned = self.planned(Batch(batch.number, batch.read, {**batch.ends, **self._ends(3.0)}))
-            self.execute(batch, planned, random.randint(0, len(planned.steps)))
+                planned = self.planned(replace(batch, ends={**batch.ends, **self._ends(3.0)}))
+            self.execute(planned, random.randint(0, len(planned.steps)))
             self.lose()
-        self.execute(batch, planned)
+        self.execute(planned)
         self.commit(planned)
         self.positions |= {partition: end for partition, (_, end) in batch.read.items()}
         self._hear(batch)
@@ -255,11 +278,16 @@ class Clumsy(Consumer):
         return planned
 
     def _hear(self, batch: Batch) -> None:
+        for at in batch.again:
+            self._hear_message(self.log[Partition.of(at)][at.offset])
         for partition, (start, end) in batch.read.items():
-            for message in self.log[partition][start:end]:
-                for event in message.events:
-                    if isinstance(event, DdlEvent):
-                        self.heard.add((event.ts, event.ddl.table))
+            for offset, message in enumerate(self.log[partition][start:end], start):
+                at = Position(partition.topic, partition.number, offset)
+                if isinstance(message.events[0], DdlEvent) and self.reject(at, message) is None:
+                    self._hear_message(message)
+
+    def _hear_message(self, message: Message) -> None:
+        self.heard |= {(event.ts, event.ddl.table) for event in message.events if isinstance(event, DdlEvent)}
 
     def _check(self, planned: Planned) -> None:
         """The tables are those of the upstream at the published moment, columns, rows and all."""

@@ -143,7 +143,11 @@ class Changefeed:
 
     def replay(self) -> None:
         """Write everything once more."""
-        self.history.end = self._deliver(self._run(0, self.history.end, final=True)) + 1
+        self.restart(0)
+
+    def restart(self, checkpoint: int) -> None:
+        """Write everything after a checkpoint once more."""
+        self.history.end = self._deliver(self._run(checkpoint, self.history.end, final=True)) + 1
 
     def _checkpoint(self) -> int:
         """Where a restart begins: at a watermark that was on its way by then."""
@@ -195,6 +199,8 @@ class Changefeed:
     def _run(self, checkpoint: int, start: float, *, final: bool = False) -> list[Sent]:
         """Everything after a checkpoint, sent from a time on."""
         run = _Run(self, start)
+        # A producer keeps its checkpoint, so the next restart is not after one that this run has yet to reach.
+        self.passes = [(time, ts) for time, ts in self.passes if ts <= checkpoint]
         picture = self.history.pictures(checkpoint)[-1]
         if checkpoint:
             run.send_watermark(checkpoint, picture)
@@ -214,7 +220,7 @@ class Changefeed:
                 run.send_watermark(entry.ts + self.random.choice((0, 0, 0, 3)), entry.pictures[-1])
         if final:
             last = self.entries[-1]
-            # By the end everybody has heard of new partitions, and there are no newer ones.
+            # By the end all parts of the producer know the new partitions, and there are no newer ones.
             now = max((each.time for each in run.sent), default=run.base)
             self.growth = {topic: (grown, grown) for topic, (grown, _) in self.growth.items() if grown <= now}
             for ts in range(last.ts + 5, last.ts + 8):

@@ -83,7 +83,7 @@ class Scene(Consumer):
     def commit(self, planned: Planned) -> None:
         """Keep the state, and go on from where it is."""
         super().commit(planned)
-        self.positions = {at: progress.next for at, progress in planned.state.frontier.partitions.items()}
+        self.positions = {at: progress.next or 0 for at, progress in planned.state.frontier.partitions.items()}
 
     def read(self, *partitions: Partition) -> Planned:
         """Work off what is new in some partitions, or in all."""

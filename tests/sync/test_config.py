@@ -10,9 +10,9 @@ import pytest
 from tidewire.errors import OptionError
 from tidewire.model import TableName
 from tidewire.sync.config import SyncConfig, read_config
-from tidewire.sync.document import Secrets
-from tidewire.sync.masks import Mask
-from tidewire.sync.policy import ChangeKind, DdlPolicy
+from tidewire.sync.policies import ChangeKind, DdlPolicy
+from tidewire.sync.rules import Mask
+from tidewire.sync.toml_section import Secrets
 
 PROTOCOLS = ("avro", "canal-json")
 

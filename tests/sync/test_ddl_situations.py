@@ -52,7 +52,7 @@ def test_a_ddl_that_was_executed_is_not_executed_again() -> None:
     assert scene.table() == {2: "b"}
 
 
-def test_a_ddl_from_the_past_that_nobody_knows_stops_the_sync() -> None:
+def test_an_unknown_ddl_from_the_past_stops_the_sync() -> None:
     scene = Scene()
     scene.flow(put(10, 1, "a"), watermark(20))
 

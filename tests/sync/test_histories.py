@@ -10,7 +10,7 @@ import pytest
 from sync.consumer import Clumsy
 from sync.following import CHUNK, CHUNKS, failure
 from sync.histories import Changefeed
-from tidewire.sync.plan import Settings
+from tidewire.sync.plan import PlanSettings
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
@@ -25,7 +25,7 @@ class Literal(Clumsy):
 
     def __init__(self, feed: Changefeed, seed: int) -> None:
         super().__init__(feed, seed)
-        self.settings = Settings()
+        self.settings = PlanSettings()
 
 
 def test_statements_do_what_their_texts_say() -> None:

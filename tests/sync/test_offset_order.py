@@ -1,4 +1,4 @@
-"""Without watermarks: rows and statements in the order of their offsets, replays, gaps, and several topics."""
+"""Without watermarks: rows and statements in the order of their offsets, replays, and several topics."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from sync.consumer import Batch, Consumer
 from sync.histories import Event, Message
 from sync.scenes import P0, SHAPE, Scene, T, ddl, put, row, shaped
 from sync.upstream import DdlEvent, Entry, Habits, RowEvent, Upstream, column
-from tidewire.ddl.edits import AddColumn, AlterTable, DropColumn, RenameColumn, RenameTable, TruncateTable
+from tidewire.ddl.edits import AddColumn, AlterTable, DropColumn, RenameColumn, RenameTable
 from tidewire.model import TableName, TableSchema
 from tidewire.sync.manifest import Partition
-from tidewire.sync.plan import Settings
-from tidewire.sync.policy import ChangeKind, DdlPolicy
+from tidewire.sync.plan import PlanSettings
+from tidewire.sync.policies import ChangeKind, DdlPolicy
 from tidewire.sync.rules import Rules
+from tidewire.sync.state import HoldKind
 
 A, B = TableName("d", "a"), TableName("d", "b")
 OF_A, OF_B = Partition("feed-a", 0), Partition("feed-b", 0)
@@ -26,31 +27,8 @@ OF_A, OF_B = Partition("feed-a", 0), Partition("feed-b", 0)
 def scene(*partitions: Partition, statements: bool = True) -> Scene:
     """A scene without watermarks; a row's ts is its offset."""
     made = Scene(*partitions)
-    made.settings = Settings(gated=False, ddl=statements, understand=made.understand)
+    made.settings = PlanSettings(has_watermarks=False, ddl=statements, understand=made.understand)
     return made
-
-
-def pieces(made: Scene, *ranges: tuple[int, int]) -> None:
-    """Read pieces of the first partition in this order."""
-    for range_ in ranges:
-        made.work(replace(made.next(), read={P0: range_}))
-
-
-# Gaps
-
-
-def test_a_statement_behind_a_gap_waits_for_what_is_before_it() -> None:
-    made = scene()
-    add = ddl(0, AlterTable(T, (AddColumn(column("n", "int")),)))
-    made.send(P0, put(0, 1, "a"), put(1, 2, "b"), add, put(3, 3, "c"), ddl(0, TruncateTable(T)), put(5, 4, "d"))
-
-    pieces(made, (1, 4))
-    assert made.table() is None
-    pieces(made, (0, 1))
-    assert made.table() == {1: "a", 2: "b", 3: "c"}
-    pieces(made, (5, 6), (4, 5))
-
-    assert made.table() == {4: "d"}
 
 
 # Topics
@@ -129,7 +107,7 @@ class Replayed(Upstream):
 
 
 def offset_order(seed: int) -> str:
-    """What is wrong with the tables of a history that was read in offset order, with a replay and with gaps."""
+    """What is wrong with the tables of a history that was read in offset order, in pieces and with a replay."""
     random = Random(seed)
     upstream = Replayed(random, Habits(swaps=False, partial_old=seed % 3 == 0))
     upstream.live(random.choice((4, 8, 12)))
@@ -144,11 +122,9 @@ def offset_order(seed: int) -> str:
         for offset, event in enumerate(sent)
     ]
     consumer = Consumer({P0: log})
-    consumer.settings = Settings(gated=False, understand=consumer.understand)
+    consumer.settings = PlanSettings(has_watermarks=False, understand=consumer.understand)
     cuts = sorted({0, len(log), *(random.randint(0, len(log)) for _ in range(3))})
-    parts = list(pairwise(cuts))
-    random.shuffle(parts)
-    for number, part in enumerate(parts):
+    for number, part in enumerate(pairwise(cuts)):
         consumer.work(Batch(number, {P0: part}, {P0: len(log)}))
     made = {name: (set(table.names), table.rows) for name, table in consumer.target.tables.items()}
     told = {
@@ -192,4 +168,4 @@ def test_a_policy_can_freeze_rows_before_their_key_changes() -> None:
     made.flow(row(0, None, {"id": 1, "u": 1}, keyed("id")), row(1, None, {"id": 1, "u": 2}, keyed("u")))
 
     assert made.full() == [{"id": 1, "u": 1}]
-    assert [hold.frozen for hold in made.state.holds] == [True]
+    assert [hold.kind for hold in made.state.holds] == [HoldKind.POLICY]

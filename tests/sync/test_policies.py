@@ -24,13 +24,11 @@ from tidewire.ddl.edits import (
     TruncateTable,
 )
 from tidewire.errors import SyncStopped
-from tidewire.model import Position, Row, TableName, TableSchema
-from tidewire.sync.manifest import Manifest, Rejected
-from tidewire.sync.masks import Mask
-from tidewire.sync.plan import Settings
-from tidewire.sync.policy import ChangeKind, DdlPolicy
-from tidewire.sync.rules import Rules, TableRule
-from tidewire.sync.state import Hold, OnBad, State
+from tidewire.model import Row, TableName, TableSchema
+from tidewire.sync.plan import PlanSettings
+from tidewire.sync.policies import ChangeKind, DdlPolicy
+from tidewire.sync.rules import Mask, Rules, TableRule
+from tidewire.sync.state import HoldKind, OnBad
 
 OTHER = TableName("d", "other")
 EVERYTHING = dict.fromkeys(ChangeKind)
@@ -46,7 +44,7 @@ class Ruled(Scene):
     def set(self, rules: Rules) -> None:
         """Go on by other rules."""
         self.rules = rules
-        self.settings = Settings(understand=self.understand, rules=rules)
+        self.settings = PlanSettings(understand=self.understand, rules=rules)
 
 
 def scene(policy: DdlPolicy, *kinds: ChangeKind) -> Ruled:
@@ -235,11 +233,11 @@ def test_a_frozen_table_stops_before_the_statement_and_goes_on_when_the_policy_c
 
     assert made.table() == {1: "a", 2: "b"}
     (hold,) = planned.state.holds
-    assert (hold.ts, hold.table, hold.frozen) == (11, T, True)
+    assert (hold.ts, hold.table, hold.kind) == (11, T, HoldKind.POLICY)
     assert f"the policy for {kind} is freeze" in hold.reason
     assert planned.publication is not None
     assert planned.publication.held == {T: 11}
-    assert State.from_json(planned.state.to_json()) == planned.state
+    assert made.state == planned.state
     assert made.flow(watermark(20)).state.holds == (hold,)
     made.set(Rules(ddl={kind: DdlPolicy.IGNORE}))
     thawed = made.flow(watermark(29))
@@ -318,17 +316,6 @@ def test_a_statement_that_cannot_be_followed_is_nothing_to_who_does_not_follow_i
     assert (made.table(), made.table(OTHER)) == ({1: "a"}, {2: "b"})
     assert not made.state.holds
     assert not made.state.queue
-
-
-def test_many_messages_that_cannot_be_read_are_one_reason_to_hold() -> None:
-    made = scene(DdlPolicy.EVOLVE)
-    state = made.state
-    for number in range(1, 50):
-        bad = tuple(Rejected(Position("feed", 0, 9 * number + n), "bad", 0, T, 100 + number) for n in range(9))
-        state = made.plan(state, Manifest(number, rejected=bad)).state
-
-    assert state.holds == (Hold(100, Position("feed", 0, 9), "bad", T),)
-    assert state.rejected == 49 * 9
 
 
 # Names, masks and sight
@@ -412,7 +399,7 @@ def test_a_place_behind_a_dropped_column_is_behind_the_one_before_it() -> None:
 def avro(policy: DdlPolicy) -> Ruled:
     """Rows that alone tell how their table changes: a column more, and one less."""
     made = Ruled(Rules(ddl=dict.fromkeys(ChangeKind, policy)))
-    made.settings = replace(made.settings, gated=False, ddl=False)
+    made.settings = replace(made.settings, has_watermarks=False, ddl=False)
     made.flow(put(0, 1, "a"), row(1, None, {"id": 2, "n": 5}, columns("id", "n")))
     return made
 
@@ -439,9 +426,9 @@ def test_rows_of_another_shape_freeze_their_partition() -> None:
 
     assert made.table() == {1: "a"}
     (hold,) = made.state.holds
-    assert (hold.ts, hold.at.offset, hold.frozen) == (0, 1, True)
+    assert (hold.ts, hold.at.offset, hold.kind) == (0, 1, HoldKind.POLICY)
     made.set(Rules())
-    made.settings = replace(made.settings, gated=False, ddl=False)
+    made.settings = replace(made.settings, has_watermarks=False, ddl=False)
     made.read()
     assert not made.state.holds
     assert [each["id"] for each in made.full()] == [1, 2, 3]
@@ -458,7 +445,7 @@ def test_what_a_policy_decided_survives_in_the_state() -> None:
     )
     state = made.state
     assert state.kept
-    copy = state.copies[OTHER]
+    copy = state.target_tables[OTHER]
     assert copy is not None
     assert copy.differing == {"v": "w"}
     renamed = replace(SHAPE, name=OTHER, columns=(SHAPE.columns[0], column("w", "varchar(20)")))
@@ -471,6 +458,6 @@ def test_what_a_policy_decided_survives_in_the_state() -> None:
 
     assert again.steps == first.steps
     assert again.state == first.state
-    made.execute(batch, again)
+    made.execute(again)
     made.commit(again)
     assert made.table() == {1: "a", 2: "b"}

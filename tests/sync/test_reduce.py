@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidewire.model import Position, Row
-from tidewire.sync.reduce import Change, last_changes
+from sync.memory_target import MemoryTarget
+from sync.reduce import Change, last_changes
+from sync.upstream import column
+from tidewire.model import Position, Row, TableName, TableSchema, Value
+from tidewire.sync.manifest import Partition, StagedFile
+from tidewire.sync.steps import Create, Merge, Slice
 
 
 def change(ts: int, before: Row | None, after: Row | None, offset: int = 0, sub: int = 0) -> Change:
@@ -76,6 +80,7 @@ def test_split_halves_of_a_swap_arrive_in_any_order(order: tuple[int, ...]) -> N
     assert last_changes(changes, ["id"]) == {(1,): MOVED_TWO, (2,): MOVED_ONE}
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_neither_the_order_nor_repetition_of_changes_matters(data: st.DataObject) -> None:
     rows: st.SearchStrategy[Row] = st.fixed_dictionaries({"id": st.integers(1, 3), "v": st.integers(0, 9)})
@@ -87,6 +92,48 @@ def test_neither_the_order_nor_repetition_of_changes_matters(data: st.DataObject
     shuffled = data.draw(st.permutations(changes + data.draw(st.sampled_from([[], changes]))))
 
     assert last_changes(shuffled, ["id"]) == last_changes(changes, ["id"])
+
+
+def test_what_a_change_does_not_tell_is_what_it_was() -> None:
+    stored: dict[tuple[Value, ...], Row] = {(1,): {"id": 1, "v": "stored", "w": "stored"}}
+    changes = [change(5, None, {"id": 1, "v": "a"}), change(6, None, {"id": 1, "x": 7})]
+
+    assert last_changes(changes, ["id"], stored) == {(1,): {"id": 1, "v": "a", "w": "stored", "x": 7}}
+
+
+def test_nothing_is_left_of_a_row_that_was_deleted_in_between() -> None:
+    stored: dict[tuple[Value, ...], Row] = {(1,): ONE}
+    changes = [change(5, ONE, None), change(6, None, {"id": 1, "x": 7})]
+
+    assert last_changes(changes, ["id"], stored) == {(1,): {"id": 1, "x": 7}}
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_where_batches_end_makes_no_difference(data: st.DataObject) -> None:
+    part: st.SearchStrategy[Row] = st.fixed_dictionaries(
+        {"id": st.integers(1, 2)}, optional={"v": st.integers(0, 9), "w": st.none() | st.integers(0, 9)}
+    )
+    images: st.SearchStrategy[tuple[Row | None, Row | None]] = st.one_of(
+        st.tuples(st.none(), part), st.tuples(part, st.none()), st.tuples(part, part)
+    )
+    drawn = data.draw(st.lists(st.tuples(st.integers(1, 9), images), max_size=8))
+    drawn.sort(key=lambda each: each[0])
+    changes = [change(ts, old, new, offset) for offset, (ts, (old, new)) in enumerate(drawn)]
+    # What happens at one ts is complete when it is merged.
+    ends = sorted(data.draw(st.sets(st.sampled_from([each.ts for each in changes] or [1]))))
+    columns = (column("id", "int", True), column("v", "int", default="3"), column("w", "int"))
+    table = TableSchema(TableName("d", "t"), columns)
+
+    def merged(*bounds: tuple[int, int]) -> dict[tuple[Value, ...], dict[str, Value]]:
+        target = MemoryTarget(lambda piece: [each for each in changes if piece.from_ts < each.ts <= piece.to_ts])
+        target.execute(Create(table, 0))
+        file = StagedFile("", table, Partition("t", 0), 1, 0, 9, 0, 9)
+        for bound in bounds:
+            target.execute(Merge(table, (Slice(file, *bound),), bound[1]))
+        return target.tables[table.name].rows
+
+    assert merged(*pairwise([0, *ends, 10])) == merged((0, 10))
 
 
 def test_rows_without_a_key_are_refused() -> None:

@@ -7,9 +7,8 @@ from sync.following import failure
 from sync.histories import Changefeed
 from sync.upstream import Picture
 from tidewire.model import TableName
-from tidewire.sync.masks import Mask
-from tidewire.sync.policy import ChangeKind, DdlPolicy
-from tidewire.sync.rules import Rules, TableRule
+from tidewire.sync.policies import ChangeKind, DdlPolicy
+from tidewire.sync.rules import Mask, Rules, TableRule
 
 SEEDS = range(150)
 

@@ -17,12 +17,12 @@ from tidewire.ddl.edits import (
     RenameTable,
     TruncateTable,
 )
+from tidewire.errors import SyncError
 from tidewire.model import Bootstrap, TableName, TableSchema
 from tidewire.sync.frontier import Frontier, Progress
 from tidewire.sync.manifest import Partition, ReadRange
-from tidewire.sync.plan import Settings
+from tidewire.sync.plan import PlanSettings
 from tidewire.sync.rules import Rules
-from tidewire.sync.state import State
 from tidewire.sync.steps import Merge
 
 A, B, C, D = (TableName("d", name) for name in "abcd")
@@ -262,8 +262,9 @@ def test_a_crash_after_any_step_leaves_nothing_undone_and_nothing_done_twice() -
     for survived in range(steps + 1):
         scene = scene_with_many_steps()
         batch = scene.next()
-        scene.execute(batch, scene.planned(batch), survived)
-        scene.work(batch)
+        planned = scene.planned(batch)
+        scene.execute(planned, survived)
+        scene.execute(planned)
         assert scene.target.tables == whole.target.tables, survived
 
 
@@ -282,16 +283,16 @@ def test_a_crash_between_the_watermarks_of_two_partitions_loses_no_row() -> None
 
 def test_the_same_batch_gives_the_same_plan() -> None:
     scene = scene_with_many_steps()
-    state = State.from_json(scene.document)
+    state = scene.state
     manifest = scene.stage(state, scene.next())
 
-    assert scene.plan(state, manifest) == scene.plan(State.from_json(state.to_json()), manifest)
+    assert scene.plan(state, manifest) == scene.plan(scene.state, manifest)
 
 
 # Topics and partitions
 
 
-def test_a_topic_whose_last_table_went_holds_nobody_back() -> None:
+def test_a_topic_whose_last_table_went_holds_no_table_back() -> None:
     own = Partition("feed-a", 0)
     scene = Scene(P0, own)
     scene.send(own, put(5, 1, "a", shaped(A)), watermark(5), ddl(10, DropTable(A), table=A))
@@ -315,7 +316,7 @@ def test_a_topic_that_was_found_after_the_watermark_was_read_holds_it() -> None:
     assert scene.table(A) == {1: "a"}
 
 
-def test_a_topic_nobody_had_listed_brings_its_table_late_and_whole() -> None:
+def test_a_topic_that_was_not_listed_brings_its_table_late_and_whole() -> None:
     own = Partition("feed-a", 0)
     scene = Scene(P0)
     scene.flow(put(10, 1, "t"), watermark(15), watermark(20))
@@ -362,10 +363,20 @@ def test_partitions_of_one_number_in_two_topics_are_two() -> None:
     assert scene.read().state.applied == 0
 
 
-def test_what_was_read_behind_a_gap_survives_in_the_state() -> None:
-    state = State("s", frontier=Frontier({P0: Progress(ahead=(ReadRange(5, 7, 30, 20),))}))
+@pytest.mark.parametrize("ranges", [[(4, 5)], [(2, 5)], [(3, 4), (5, 6)], [(3, 5), (4, 6)]])
+def test_offsets_that_are_missing_or_read_twice_are_refused(ranges: list[tuple[int, int]]) -> None:
+    frontier = Frontier({P0: Progress(next=3)})
 
-    assert State.from_json(state.to_json()) == state
+    with pytest.raises(SyncError, match=r"feed\[0\] was read from offset \d on, but the next offset is \d"):
+        frontier.read({P0: [ReadRange(*each) for each in ranges]}, {}, applied=0)
+
+
+def test_pieces_of_a_partition_are_joined_and_the_first_one_begins_anywhere() -> None:
+    pieces = [ReadRange(9, 12, 30, 20), ReadRange(7, 9, 10)]
+
+    frontier = Frontier().read({P0: pieces}, {P0: 12, P1: 0}, applied=5)
+
+    assert frontier.partitions == {P0: Progress(12, 30, 20, 5), P1: Progress(joined_at=5)}
 
 
 # Schemas that come late
@@ -387,10 +398,10 @@ def test_rows_before_their_schema_wait_and_hold_the_watermark() -> None:
     assert (scene.table(A), scene.table(B)) == ({1: "a", 2: "a"}, {1: "b"})
 
 
-def test_rows_of_a_table_that_is_not_followed_hold_nobody_back() -> None:
+def test_rows_of_a_table_that_is_not_followed_hold_no_table_back() -> None:
     scene = Scene(schemas_first=True)
     scene.rules = Rules(("d.*",))
-    scene.settings = Settings(rules=scene.rules)
+    scene.settings = PlanSettings(rules=scene.rules)
     unknown, own = shaped(TableName("x", "t"), 1), shaped(T, 1)
 
     planned = scene.flow(Bootstrap(own), put(5, 1, "x", unknown), put(6, 1, "a", own), watermark(9))
@@ -404,7 +415,7 @@ def test_rows_of_a_table_that_is_not_followed_hold_nobody_back() -> None:
 
 def test_without_watermarks_offsets_are_the_order() -> None:
     scene = Scene()
-    scene.settings = Settings(gated=False)
+    scene.settings = PlanSettings(has_watermarks=False)
     story = [put(0, 1, "a"), delete(1, 1, "a"), put(2, 1, "b")]
     scene.flow(*story)
     assert scene.table() == {1: "b"}

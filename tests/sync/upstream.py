@@ -8,6 +8,7 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
+from sync.reduce import Key
 from tidewire.ddl.edits import (
     AddColumn,
     AlterTable,
@@ -25,7 +26,6 @@ from tidewire.ddl.edits import (
     TruncateTable,
 )
 from tidewire.model import Column, Ddl, Row, TableName, TableSchema, Value
-from tidewire.sync.reduce import Key
 
 DATABASES = ("d1", "d2")
 TABLES = ("t1", "t2", "t3", "t4")
@@ -355,7 +355,7 @@ class Upstream:
         random = self.random
         names = random.sample(list(self.tables), random.randint(1, len(self.tables)))
         if not (self.habits.swaps or all(self.tables[name].told for name in names)):
-            # The classic server sends the watermark first. If the parts are then read apart, nobody can see that one
+            # The classic server sends the watermark first. If the parts are then read apart, it cannot be seen that one
             # is missing which moves a table without a single row out of the way.
             names = names[:1]
         ring = self.habits.swaps and len(names) > 1 and random.random() < 0.4

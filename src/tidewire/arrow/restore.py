@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
+from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,13 +17,31 @@ from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValu
 Restorer = Callable[[Any], Value]
 
 
-def restored(values: pa.Array | pa.ChunkedArray, column: Column, time_zone: str = "UTC") -> list[Value]:
+class Fractions(StrEnum):
+    """How many digits the fraction of a second has if the column does not declare it.
+
+    If it does, as DATETIME(3), the fraction has the declared digits, whatever is asked for here.
+    """
+
+    ALIKE = "alike"
+    """As many as the longest fraction of the column's values needs: for display."""
+    OWN = "own"
+    """As many as the value itself needs, without trailing zeros: its text depends on nothing but the value."""
+
+
+def restored(
+    values: pa.Array | pa.ChunkedArray,
+    column: Column,
+    time_zone: str = "UTC",
+    *,
+    fractions: Fractions = Fractions.ALIKE,
+) -> list[Value]:
     """The values of a column; TIMESTAMP in the server's time zone."""
     listed: list[Any] = values.to_pylist()
     if pa.types.is_string(values.type) and column.type in _TEXTS:
         restore = _TEXTS[column.type](column)
     elif column.type in _RESTORERS:
-        if column.type in _MICROS and column.decimal is None:
+        if column.type in _MICROS and column.decimal is None and fractions is Fractions.ALIKE:
             column = replace(column, decimal=_digits(map(_MICROS[column.type], filter(None, listed))))
         restore = _RESTORERS[column.type](column, time_zone)
     else:
@@ -31,7 +50,7 @@ def restored(values: pa.Array | pa.ChunkedArray, column: Column, time_zone: str 
 
 
 def _digits(micros: Iterable[int]) -> int:
-    """How long the fractions of a column are that nobody declared: all alike, and none cut off."""
+    """How many digits the longest of these fractions needs."""
     return max((len(f"{each:06}".rstrip("0")) for each in micros), default=0)
 
 
@@ -60,7 +79,9 @@ def _timestamp(column: Column, time_zone: str) -> Restorer:
 
 
 def _fraction(micros: int, column: Column) -> str:
-    """The fraction of a second, with as many digits as the column has."""
+    """The fraction of a second with its point: the column's digits, or those the value needs if it has none."""
+    if column.decimal is None:
+        return f".{micros:06}".rstrip("0").rstrip(".")
     return f".{micros:06}"[: column.decimal + 1] if column.decimal else ""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from tidewire.changefeed.source.base import Place
 from tidewire.errors import ChangefeedError
+from tidewire.storage import open_storage
 
 UNREADABLE = "CDC:ErrDecodeFailed"
 
@@ -54,30 +54,22 @@ class FileCheckpoints:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self._storage = open_storage(self.path.parent, "checkpoint")
 
     def load(self) -> Checkpoint | None:
-        """The last checkpoint; ``ChangefeedError`` where the file holds something else."""
-        try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            return Checkpoint(int(found["checkpoint-ts"]), found["place"])
-        except FileNotFoundError:
+        """The last checkpoint; ``ChangefeedError`` if the file holds something else."""
+        data = self._storage.read(self.path.name)
+        if data is None:
             return None
+        try:
+            found = json.loads(data)
+            return Checkpoint(int(found["checkpoint-ts"]), found["place"])
         except (ValueError, KeyError, TypeError) as error:
             raise ChangefeedError(
                 UNREADABLE, f"{self.path} is no checkpoint ({error}); restore it, or remove it to begin at start-ts"
             ) from error
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write the file beside, then put it in place."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_name(f".{self.path.name}.partial")
-        with partial.open("w", encoding="utf-8") as file:
-            json.dump({"checkpoint-ts": checkpoint.ts, "place": checkpoint.place}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        """Put the file in place."""
+        data = json.dumps({"checkpoint-ts": checkpoint.ts, "place": checkpoint.place})
+        self._storage.put(self.path.name, data.encode())

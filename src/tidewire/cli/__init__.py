@@ -13,4 +13,7 @@ def main() -> None:
         if error.name not in ("click", "rich"):
             raise
         sys.exit("the tidewire command needs click and rich: pip install 'tidewire[cli]'")
+    except KeyboardInterrupt:
+        print("stopped by Ctrl-C", file=sys.stderr)
+        sys.exit(130)
     app()

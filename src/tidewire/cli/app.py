@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import click
 
 from tidewire import __version__
@@ -9,37 +11,50 @@ from tidewire.cli.client import cli
 from tidewire.cli.decode import decode
 from tidewire.cli.demo import demo
 from tidewire.cli.encode import encode
+from tidewire.cli.failures import failure, print_trace
 from tidewire.cli.generate import generate
+from tidewire.cli.holds import holds
 from tidewire.cli.inspect import inspect
 from tidewire.cli.jars import jars
 from tidewire.cli.maintain import maintain
+from tidewire.cli.rejects import rejects
 from tidewire.cli.server import server
 from tidewire.cli.show import show
 from tidewire.cli.sync import sync
 from tidewire.cli.topic import topic
 from tidewire.cli.transcode import transcode
-from tidewire.errors import TidewireError
 
 
 class Cli(click.Group):
-    """Turns our errors into one line and an exit code, for every verb at once."""
+    """Turns every error into one line and an exit code, for all verbs."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except TidewireError as error:
-            raise click.UsageError(str(error)) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except KeyboardInterrupt:
+            click.echo("stopped by Ctrl-C", err=True)
+            ctx.exit(130)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # the reader of the output is gone, which click knows how to end
+            if ctx.params["debug"]:
+                print_trace(error, ctx)
+            raise failure(error, ctx) from error
 
 
 @click.group(cls=Cli, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, envvar="TIDEWIRE_DEBUG", help="Print the stack trace of an error too.")
 @click.version_option(__version__, prog_name="tidewire")
-def app() -> None:
+def app(debug: bool) -> None:
     """TiDB change data out of message queues and into tables that are right.
 
-    Exit codes: 0 all went well, 1 some lines were bad (each is named on stderr, the others were done),
-    2 the command itself was wrong.
+    Exit codes: 0 all went well; 1 not all was done (each verb says what that means); 2 the command was wrong or could
+    not go on; 3 and 4 another sync drives the target (see tidewire sync --help); 130 ended by Ctrl-C, 143 by SIGTERM.
     """
 
 
-for _verb in (decode, encode, inspect, transcode, topic, generate, sync, show, maintain, jars, demo, server, cli):
+_VERBS = (decode, encode, inspect, transcode, topic, generate, sync, show, holds, rejects, maintain, jars, demo, server)
+for _verb in (*_VERBS, cli):
     app.add_command(_verb)

@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tidewire.cli.failures import missing
 from tidewire.cli.inspect import print_fields
+from tidewire.cli.spark_session import spark_session
+from tidewire.cli.stopping import stopping
 from tidewire.codec import PROTOCOLS, protocol
-from tidewire.errors import MissingExtra
 from tidewire.model import Watermark
 from tidewire.workload import Habits, Kind, Mark, Statement, Transaction, Workload
 
@@ -53,9 +55,9 @@ def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
     try:
         from tidewire.cli.demo_page import page
         from tidewire.cli.demo_run import run
-        from tidewire.spark.session import BRIEF, borrowed
-    except ImportError as error:
-        raise MissingExtra(str(error.name or error), "sync") from error
+        from tidewire.spark.session import BRIEF
+    except ModuleNotFoundError as error:
+        raise missing(error, "sync") from error
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     folder = (folder or Path(tempfile.mkdtemp(prefix="tidewire-demo-"))).absolute()
     workload = Workload(
@@ -67,7 +69,10 @@ def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
     console.rule("[bold]five protocols, five syncs")
     console.print(f"[dim]with faults: {', '.join(FAULTS)}. Starting Spark …[/dim]")
     outcomes = []
-    with borrowed("tidewire demo", master="local[2]", conf=BRIEF | _SMALL) as spark:
+    with (
+        stopping() as signals,
+        spark_session("tidewire demo", signals, master="local[2]", conf=BRIEF | _SMALL) as spark,
+    ):
         for name in names or PROTOCOLS:
             with console.status(f"{name} …"):
                 outcome = run(spark, folder / name, name, workload, FAULTS)
@@ -119,7 +124,7 @@ def _show_outcome(console: Console, outcome: Outcome) -> None:
     console.print(
         Text.assemble(
             (f"{mark} {outcome.protocol:<14}", style),
-            f"{outcome.messages:>5} messages, {len(outcome.batches)} batches, {outcome.seconds:5.1f} s   ",
+            f"{outcome.messages:>5} messages, {len(outcome.passes)} passes, {outcome.seconds:5.1f} s   ",
             (outcome.summary, style),
         )
     )

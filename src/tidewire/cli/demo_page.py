@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tidewire.cli.demo_run import Batch, Outcome
+    from tidewire.cli.demo_run import Outcome, Pass
 
 _WIDTH, _HEIGHT = 460, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 14, 34
@@ -52,25 +52,25 @@ def _section(outcome: Outcome) -> str:
     note = f'<p class="note">{escape(outcome.note)}</p>' if outcome.note else ""
     return f"""<section>
 <h2>{escape(outcome.protocol)} <span class="{verdict}">{mark} {escape(outcome.summary)}</span></h2>
-<p class="note">{outcome.messages} messages, {len(outcome.batches)} batches, {outcome.seconds:.1f} s</p>
+<p class="note">{outcome.messages} messages, {len(outcome.passes)} passes, {outcome.seconds:.1f} s</p>
 {_drawing(outcome)}
 {wrong}{note}
 </section>"""
 
 
 def _drawing(outcome: Outcome) -> str:
-    batches = outcome.batches
-    if not batches:
+    passes = outcome.passes
+    if not passes:
         return ""
-    top = max(max(batch.newest, batch.applied, *batch.marks.values(), 1.0) for batch in batches)
-    scale = _Scale(len(batches), top)
-    parts = [*_axes(scale, top), *_bars(scale, batches)]
-    parts.append(scale.line([batch.newest for batch in batches], "#999", 1.2, "upstream", dash="5 4"))
-    if outcome.gated:
-        for number, name in enumerate(sorted({name for batch in batches for name in batch.marks})):
-            values = [batch.marks.get(name, 0.0) for batch in batches]
+    top = max(max(pass_.newest, pass_.applied, *pass_.watermarks.values(), 1.0) for pass_ in passes)
+    scale = _Scale(len(passes), top)
+    parts = [*_axes(scale, top), *_bars(scale, passes)]
+    parts.append(scale.line([pass_.newest for pass_ in passes], "#999", 1.2, "upstream", dash="5 4"))
+    if outcome.has_watermarks:
+        for number, name in enumerate(sorted({name for pass_ in passes for name in pass_.watermarks})):
+            values = [pass_.watermarks.get(name, 0.0) for pass_ in passes]
             parts.append(scale.line(values, _COLORS[number % len(_COLORS)], 1.5, f"watermark of {name}"))
-        parts.append(scale.line([batch.applied for batch in batches], "#2a7d3c", 3, "applied"))
+        parts.append(scale.line([pass_.applied for pass_ in passes], "#2a7d3c", 3, "applied"))
     else:
         parts.append(f'<text x="{_LEFT + 8}" y="{_TOP + 14}">no watermarks: applied in the order of offsets</text>')
     label = f"progress of {outcome.protocol}"
@@ -78,14 +78,14 @@ def _drawing(outcome: Outcome) -> str:
 
 
 class _Scale:
-    """From batches and seconds to places in a drawing. Every line begins at nothing, before the first batch."""
+    """From passes and seconds to places in a drawing. Every line begins at nothing, before the first pass."""
 
-    def __init__(self, batches: int, top: float) -> None:
-        self._batches = batches
+    def __init__(self, passes: int, top: float) -> None:
+        self._passes = passes
         self._top = top
 
-    def x(self, batch: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * batch / self._batches
+    def x(self, pass_: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * pass_ / self._passes
 
     def y(self, seconds: float) -> float:
         return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * seconds / self._top
@@ -106,17 +106,17 @@ def _axes(scale: _Scale, top: float) -> list[str]:
         y = scale.y(seconds)
         parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#8884"/>')
         parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{seconds:.0f} s</text>')
-    parts.append(f'<text x="{_WIDTH // 2}" y="{_HEIGHT - 4}" text-anchor="middle">batches</text>')
+    parts.append(f'<text x="{_WIDTH // 2}" y="{_HEIGHT - 4}" text-anchor="middle">passes</text>')
     return parts
 
 
-def _bars(scale: _Scale, batches: Sequence[Batch]) -> list[str]:
-    most = max((batch.staged for batch in batches), default=0) or 1
+def _bars(scale: _Scale, passes: Sequence[Pass]) -> list[str]:
+    most = max((pass_.staged for pass_ in passes), default=0) or 1
     parts = []
-    for number, batch in enumerate(batches, 1):
+    for number, pass_ in enumerate(passes, 1):
         x = scale.x(number)
-        height = (_HEIGHT - _TOP - _BOTTOM) * 0.35 * batch.staged / most
-        title = f"batch {number}: {batch.rows} rows applied, {batch.staged} waiting"
+        height = (_HEIGHT - _TOP - _BOTTOM) * 0.35 * pass_.staged / most
+        title = f"pass {number}: {pass_.rows} rows applied, {pass_.staged} waiting"
         parts.append(
             f'<rect x="{x - 14:.1f}" y="{_HEIGHT - _BOTTOM - height:.1f}" width="10" height="{height:.1f}" '
             f'fill="#d3a15f88"><title>{title}</title></rect>'

@@ -16,13 +16,11 @@ from tidewire.model import Row, RowChange
 from tidewire.model.types import TEMPORAL
 from tidewire.plain import value_to_plain
 from tidewire.registry import open_registry
-from tidewire.spark.guess import gated
+from tidewire.spark.loop import Job, PassReport, Point, Sync
 from tidewire.spark.snapshot import Snapshot, snapshot
 from tidewire.spark.source import FileSource
-from tidewire.spark.states import newest_state
-from tidewire.spark.sync import Job, Point, Report, Sync
+from tidewire.spark.source.detect import has_watermarks
 from tidewire.spark.targets import open_target
-from tidewire.spark.work import Work
 from tidewire.topic.files import FileTopics
 from tidewire.workload import Delivery, Production, Workload, events, produce, rule_for_all, states
 from tidewire.workload.workload import START
@@ -36,12 +34,12 @@ _NO_DDL = (
 )
 
 
-class Batch(NamedTuple):
-    """How things stood after a batch: moments are seconds since the workload began."""
+class Pass(NamedTuple):
+    """How far things were after a pass, in seconds since the workload began; ``staged`` rows wait for a watermark."""
 
     newest: float
     applied: float
-    marks: Mapping[str, float]
+    watermarks: Mapping[str, float]
     staged: int
     rows: int
 
@@ -60,8 +58,8 @@ class Outcome:
 
     protocol: str
     messages: int
-    gated: bool
-    batches: list[Batch] = field(default_factory=list)
+    has_watermarks: bool
+    passes: list[Pass] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     samples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -82,29 +80,32 @@ class Outcome:
 
 
 class _Recorder:
-    """Remembers how things stand after each batch."""
+    """Remembers how far things are after each pass."""
 
-    def __init__(self, outcome: Outcome, work: Work) -> None:
+    def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
-        self._work = work
         self.newest = START
+        self.running: Sync | None = None
 
     def reached(self, point: Point) -> None:
-        """Only finished batches count."""
+        """Only finished passes count."""
 
-    def finished(self, report: Report) -> None:
-        """Look at the state the batch left."""
-        state = newest_state(self._work)
-        assert state is not None  # a batch is done
-        marks = {
+    def told(self, line: str) -> None:
+        """Only finished passes count."""
+
+    def finished(self, report: PassReport) -> None:
+        """Look at the state that the pass left."""
+        assert self.running is not None
+        state = self.running.execution.state
+        watermarks = {
             f"{at.topic} {at.number}": _since_start(progress.watermark)
             for at, progress in sorted(state.frontier.partitions.items())
         }
-        self._outcome.batches.append(
-            Batch(
+        self._outcome.passes.append(
+            Pass(
                 _since_start(self.newest),
                 _since_start(report.applied),
-                marks,
+                watermarks,
                 sum(each.file.rows for each in state.pending),
                 sum(report.tables.values()),
             )
@@ -126,10 +127,10 @@ def run(spark: Any, folder: Path, name: str, workload: Workload, faults: Iterabl
     delivery = Delivery(name, parsed, rule_of=rule_for_all(Rule.parse("index-value")))
     production = produce(workload, delivery, faults, resources)
 
-    job = Job(name, options, gated=gated(name, options))
-    outcome = Outcome(name, len(production.sent), job.gated)
+    job = Job(name, options, has_watermarks=has_watermarks(name, options))
+    outcome = Outcome(name, len(production.sent), job.has_watermarks)
     lake = folder / "lake"
-    recorder = _Recorder(outcome, Work.of(lake))
+    recorder = _Recorder(outcome)
     topics = FileTopics(folder / "topics")
     for newest, piece in _pieces(production):
         with topics.appending() as appending:
@@ -137,7 +138,8 @@ def run(spark: Any, folder: Path, name: str, workload: Workload, faults: Iterabl
                 appending.add(at, sent.message)
         recorder.newest = newest
         target = open_target(spark, str(lake), job.format)
-        Sync(spark, FileSource(topics), target, Work.of(lake), job, recorder).run(once=True)
+        recorder.running = Sync(spark, FileSource(topics), target, job, recorder)
+        recorder.running.run(once=True)
     _compare(outcome, production, snapshot(spark, str(lake)))
     outcome.seconds = time.perf_counter() - began
     return outcome
@@ -158,7 +160,7 @@ def _compare(outcome: Outcome, production: Production, found: Snapshot) -> None:
     }
     outcome.counts = {name: len(rows) for name, rows in sorted(tables.items())}
     outcome.samples = {name: rows[:3] for name, rows in sorted(tables.items())}
-    if outcome.gated:
+    if outcome.has_watermarks:
         last = production.marks[-1]
         if found.ts != last:
             outcome.verdicts.append(Verdict("all tables", False, f"they are at {found.ts}, upstream is at {last}"))

@@ -57,7 +57,7 @@ def inspect(protocol_name: str, settings: tuple[str, ...], wanted: int | None, o
         origin = origin_of(number, line)
         if output == "json":
             for field in fields:
-                write_line(origin | _plain(field))
+                write_line(origin | field_line(field))
         else:
             print_fields(console, fields, "  ".join(f"{name} {value}" for name, value in origin.items()))
         if number == wanted:
@@ -65,7 +65,8 @@ def inspect(protocol_name: str, settings: tuple[str, ...], wanted: int | None, o
     report.exit()
 
 
-def _plain(field: Field) -> Line:
+def field_line(field: Field) -> Line:
+    """A field as a JSON object."""
     return {
         "part": field.part,
         "offset": field.offset,

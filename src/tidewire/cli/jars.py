@@ -13,10 +13,10 @@ from rich.text import Text
 
 from tidewire.cli.lines import Line, write_line
 from tidewire.errors import JarError
-from tidewire.spark.jars import Found, State, check, fetch, home
+from tidewire.spark.jars import Found, JarState, check, fetch, home
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
-_STYLE = {State.READY: "green", State.MISSING: "yellow", State.WRONG: "bold red"}
+_STYLE = {JarState.READY: "green", JarState.MISSING: "yellow", JarState.WRONG: "bold red"}
 
 
 @click.command()
@@ -54,7 +54,7 @@ def jars(folder: Path | None, source: Path | None, ivy_settings: Path | None, on
             write_line(_plain(file))
     else:
         print_jars(Console(width=None if sys.stdout.isatty() else 140), found, str(folder))
-    if any(file.state is not State.READY for file in found):
+    if any(file.state is not JarState.READY for file in found):
         sys.exit(1)
 
 

@@ -1,49 +1,49 @@
-"""``tidewire maintain``: a target kept in order, by hand."""
+"""``tidewire maintain``: keep a target in order, by hand."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from tidewire.cli.config_file import catalog_option, hidden
+from tidewire.cli.config_file import catalog_option
+from tidewire.cli.failures import missing
 from tidewire.cli.lines import write_line
-from tidewire.errors import MissingExtra
-from tidewire.sync.config import FORMATS, SyncConfig
+from tidewire.cli.spark_session import spark_session
+from tidewire.cli.stopping import Stopping, stopping
+from tidewire.errors import SyncError
+from tidewire.sync.config import SyncConfig
 
 if TYPE_CHECKING:
-    from tidewire.spark.maintain import Maintained, TableUpkeep
+    from tidewire.spark.ledger import Owner
+    from tidewire.spark.maintain import Maintained, MaintenanceSettings, TableUpkeep
+    from tidewire.storage import Storage
+
+ANSWER_SECONDS: Final = 6 * 3600.0
+"""How long a running sync may take: large tables take long to compact."""
 
 
 @click.command()
 @click.argument("target")
-@click.option("--older-than", default="7d", show_default=True, metavar="AGE", help="How long published moments stay.")
-@click.option("--keep", type=click.IntRange(1), default=10, show_default=True, help="The newest moments stay anyway.")
-@click.option("--target-format", type=click.Choice(FORMATS), help="By default what the target's sync writes.")
-@click.option("--parallel", type=click.IntRange(1), default=2, show_default=True, help="Tables at a time.")
+@click.option("--older-than", default="7d", show_default=True, metavar="AGE", help="How long publications stay.")
+@click.option(
+    "--keep", type=click.IntRange(1), default=10, show_default=True, help="The newest publications stay anyway."
+)
 @catalog_option
 @click.option("--dry-run", is_flag=True, help="Only say what there is and what would go.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def maintain(
-    target: str,
-    older_than: str,
-    keep: int,
-    target_format: str | None,
-    parallel: int,
-    config: SyncConfig,
-    dry_run: bool,
-    output: str,
-) -> None:
-    """Compact the tables in TARGET, expire their old versions, and sweep what nobody needs.
+def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_run: bool, output: str) -> None:
+    """Compact the tables in TARGET, expire their old versions, and delete files that are no longer needed.
 
-    A sync may run meanwhile. With --output json, one line per table and one for all. AGE is such as 7d, 12h or 1d12h.
+    If a sync runs, it does this between two passes and answers. If not, the command drives TARGET itself while it
+    works. With --output json, one line per table and one for all. AGE is such as 7d, 12h or 1d12h.
 
     Exit codes: 0 all went well, 1 a table could not be maintained (it is named on stderr, the others were), 2 the
-    command was wrong.
+    command was wrong or could not go on, 3 a sync that just started drives TARGET.
 
     \b
     Example:
@@ -51,20 +51,17 @@ def maintain(
       tidewire maintain /data/lake --older-than 30d
     """
     try:
-        from tidewire.spark.maintain import Settings, parse_age
-        from tidewire.spark.maintain import maintain as maintained
-        from tidewire.spark.ownership import required_owner
-        from tidewire.spark.session import borrowed
-        from tidewire.spark.targets import open_target
-        from tidewire.spark.work import Work
-    except ImportError as error:
-        raise MissingExtra(str(error.name or error), "sync") from error
-    settings = Settings(parse_age(older_than), keep, parallel, dry_run=dry_run)
-    work = Work.of(target)
-    owner = required_owner(work, config.catalog)
-    with hidden(config.secrets), borrowed("tidewire maintain", conf=config.spark) as spark:
-        tables = open_target(spark, target, target_format or owner.format, config.catalog)
-        done = maintained(tables, work, settings)
+        from tidewire.spark.ledger import ledger_of, owner_with_catalog
+        from tidewire.spark.maintain import MaintenanceSettings, parse_age
+    except ModuleNotFoundError as error:
+        raise missing(error, "sync") from error
+    settings = MaintenanceSettings(parse_age(older_than), keep, dry_run)
+    storage = ledger_of(target)
+    owner = owner_with_catalog(storage, config.catalog)
+    done = None if dry_run else _asked(storage, {"older-than": older_than, "keep": str(keep)})
+    if done is None:
+        with stopping() as signals:
+            done = _maintained(target, storage, owner, settings, config, signals)
     if output == "json":
         for line in (*map(_line, done.tables), _total(done, dry_run)):
             write_line(line)
@@ -74,6 +71,54 @@ def maintain(
         click.echo(f"error: {problem}", err=True)
     if done.problems:
         sys.exit(1)
+
+
+def _asked(storage: Storage, arguments: Mapping[str, str]) -> Maintained | None:
+    """What the running sync did; ``None`` if no sync runs."""
+    import msgspec
+
+    from tidewire.spark.ledger import ask
+    from tidewire.spark.maintain import Maintained
+
+    answer = ask(storage, "maintain", arguments, seconds=ANSWER_SECONDS, tell=lambda line: click.echo(line, err=True))
+    if answer is None:
+        return None
+    if not answer.ok:
+        raise SyncError(f"the running sync refused: {' '.join(answer.lines)}")
+    return msgspec.json.decode(answer.lines[0], type=Maintained)
+
+
+def _maintained(
+    target: str,
+    storage: Storage,
+    owner: Owner,
+    settings: MaintenanceSettings,
+    config: SyncConfig,
+    signals: Stopping,
+) -> Maintained:
+    """Maintain a target that has no driver; a dry run needs none."""
+    from tidewire.spark.ledger import Ledger
+    from tidewire.spark.maintain import maintain
+    from tidewire.spark.session import java_process
+    from tidewire.spark.targets import CommitTag, open_target
+
+    with spark_session("tidewire maintain", signals, conf=config.spark) as spark:
+        tables = open_target(spark, target, owner.format, config.catalog)
+        if settings.dry_run:
+            return maintain(tables, storage, settings)
+        ledger = Ledger.open(storage, owner, jvm=java_process(spark), tell=lambda line: click.echo(line, err=True))
+        try:
+            tag = CommitTag(ledger.owner.id, ledger.epoch.number, ledger.sequence, "maintenance")
+            done = maintain(tables, storage, settings, tag, ledger.epoch.look)
+            found = ledger.recover()
+            if found.unfinished is None and found.published is not None:
+                known = {name: table.version for name, table in found.published.tables.items()}
+                versions = {each.table: each.version for each in done.tables if each.version is not None}
+                if known != {name: versions.get(name, version) for name, version in known.items()}:
+                    ledger.republish(found.state, found.published, versions)
+            return done
+        finally:
+            ledger.close()
 
 
 _SIZES = ("files", "deletes", "bytes", "versions")
@@ -93,10 +138,8 @@ def _sides(upkeep: TableUpkeep) -> Iterator[tuple[str, Any]]:
 def _total(done: Maintained, dry_run: bool) -> dict[str, Any]:
     return {
         "tables": len(done.tables),
-        "resting": done.resting,
-        "left": done.left,
-        "moments_gone": done.moments,
-        "moments_kept": done.kept_moments,
+        "publications_gone": done.publications,
+        "publications_kept": done.kept_publications,
         "leftovers": done.leftovers,
         "purged": done.purged,
         "seconds": round(done.seconds, 3),
@@ -116,8 +159,8 @@ def _print(done: Maintained, dry_run: bool) -> None:
     console.print(shown)
     gone = "would go" if dry_run else "gone"
     console.print(
-        f"[dim]{done.resting} tables unchanged, {done.purged} dropped tables purged · {done.moments} of "
-        f"{done.moments + done.kept_moments} moments {gone} · {done.leftovers} leftover files {gone} · "
+        f"[dim]{done.purged} dropped tables purged · {done.publications} of "
+        f"{done.publications + done.kept_publications} publications {gone} · {done.leftovers} leftover files {gone} · "
         f"{done.seconds:.1f} s[/dim]"
     )
 

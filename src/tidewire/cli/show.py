@@ -9,9 +9,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tidewire.cli.config_file import catalog_option, hidden
+from tidewire.cli.config_file import catalog_option
+from tidewire.cli.failures import missing
 from tidewire.cli.lines import write_line
-from tidewire.errors import MissingExtra, SyncError
+from tidewire.cli.spark_session import spark_session
+from tidewire.cli.stopping import stopping
+from tidewire.errors import SyncError
 from tidewire.model.tso import to_datetime
 from tidewire.sync.config import SyncConfig
 
@@ -43,11 +46,11 @@ def show(
       tidewire show /data/lake shop.orders --at 470490294578577416 --output json
     """
     try:
-        from tidewire.spark.session import BRIEF, borrowed
+        from tidewire.spark.session import BRIEF
         from tidewire.spark.snapshot import snapshot
-    except ImportError as error:
-        raise MissingExtra(str(error.name or error), "sync") from error
-    with hidden(config.secrets), borrowed("tidewire show", conf=BRIEF | dict(config.spark)) as spark:
+    except ModuleNotFoundError as error:
+        raise missing(error, "sync") from error
+    with stopping() as signals, spark_session("tidewire show", signals, conf=BRIEF | dict(config.spark)) as spark:
         found = snapshot(spark, target, at, catalog=config.catalog)
         lines = _tables(found) if table is None else _rows(found, _named(found, table), changes, limit)
     if output == "json":

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-import signal
+import shlex
+import socket
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import click
 from click.core import ParameterSource
 
-from tidewire.cli.config_file import config_file, hidden
+from tidewire.cli.config_file import config_file
+from tidewire.cli.failures import hide, missing
 from tidewire.cli.lines import parse_pairs
+from tidewire.cli.progress import Progress, held_line, progress, ways_out
+from tidewire.cli.spark_session import spark_session
+from tidewire.cli.stopping import Stopping, stopping
 from tidewire.codec import PROTOCOLS, Options
-from tidewire.errors import MissingExtra, OptionError, SyncError
-from tidewire.spark.kafka_place import SCHEMES, KafkaPlace
+from tidewire.errors import OptionError, SyncError
+from tidewire.kafka.uri import SCHEMES, KafkaAddress, parameters_of
 from tidewire.sync.config import FORMATS, MODES, SyncConfig
-from tidewire.sync.document import Secrets
-from tidewire.sync.rules import Rules
-from tidewire.sync.state import OnBad
-from tidewire.sync.tables import wanted_by
+from tidewire.sync.rules import Rules, wanted_by
+from tidewire.sync.state import Hold, OnBad
+from tidewire.sync.toml_section import Secrets
 
 if TYPE_CHECKING:
-    from tidewire.spark.sync import Job, Sync
+    from tidewire.spark.job import Job
+    from tidewire.spark.source import Source
+
+_ALIASES = {"default": "open-protocol", "flat-avro": "avro"}
+_MASTER_SECONDS = 5.0
+_SAMPLE = 20
+_HOLDS_SHOWN = 20
 
 
 def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> SyncConfig:
@@ -42,6 +53,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
         "on_bad": config.on_bad_message,
         "parallel": config.parallel,
         "maintain_every": config.maintain_every,
+        "patience": config.patience,
         "master": config.master,
         "most_offsets": config.max_offsets_per_batch,
     }
@@ -53,7 +65,13 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
 @click.command()
 @click.argument("source")
 @click.argument("target")
-@click.option("--protocol", "-p", "protocol_name", type=click.Choice(list(PROTOCOLS)), required=True)
+@click.option(
+    "--protocol",
+    "-p",
+    "protocol_name",
+    type=click.Choice(list(PROTOCOLS)),
+    help="The wire protocol. Not needed if the URI of SOURCE has ?protocol=….",
+)
 @click.option("--once", is_flag=True, help="Sync what there is and stop; otherwise run on.")
 @click.option("--until", type=int, metavar="TSO", help="Apply nothing above this TSO, and stop when it is reached.")
 @click.option("--target-format", type=click.Choice(FORMATS), default="iceberg", show_default=True)
@@ -75,9 +93,17 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     "--maintain-every",
     default="100b",
     show_default=True,
-    metavar="TIME|BATCHES",
+    metavar="TIME|PASSES",
     help="How often tables are compacted and old versions expired: 1h, 100b, or never.",
 )
+@click.option(
+    "--patience",
+    default="5m",
+    show_default=True,
+    metavar="TIME",
+    help="How long to wait for a broker, registry or store that does not answer any more.",
+)
+@click.option("--take-over", is_flag=True, help="Replace the sync that runs now: it is fenced off and stops.")
 @click.option("--spark", "spark_settings", multiple=True, metavar="NAME=VALUE", help="A setting for Spark.")
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
 @click.option(
@@ -95,7 +121,7 @@ def sync(
     ctx: click.Context,
     source: str,
     target: str,
-    protocol_name: str,
+    protocol_name: str | None,
     once: bool,
     until: int | None,
     target_format: str,
@@ -105,6 +131,8 @@ def sync(
     settings: tuple[str, ...],
     parallel: int,
     maintain_every: str,
+    patience: str,
+    take_over: bool,
     spark_settings: tuple[str, ...],
     master: str,
     most_offsets: int | None,
@@ -113,10 +141,17 @@ def sync(
     """Bring the tables in TARGET up to the topics in SOURCE.
 
     The tables equal the upstream at a watermark, whatever duplicates, disorder, DDL, restarts or bad messages there
-    were on the way. Stop it at any time; it goes on where it was. SOURCE and TARGET can stand in the file of --config.
+    were on the way. Stop it at any time with Ctrl-C or SIGTERM: it ends after the pass that is running, and the next
+    start goes on from there. SOURCE and TARGET can stand in the file of --config.
 
-    Exit codes: 0 all went well, 1 tables are held because of a bad message or a DDL policy, 2 the command was wrong or
-    the sync could not go on.
+    \b
+    Exit codes:
+      0  all went well
+      1  tables are held: see tidewire holds ls TARGET
+      2  the command was wrong, or the sync could not go on
+      3  another sync already drives TARGET
+      4  a newer driver has taken over TARGET
+    A supervisor must not start it again after 3 and 4.
 
     \b
     Example:
@@ -124,37 +159,37 @@ def sync(
       tidewire sync file:///data/topics /data/lake --protocol canal-json --once
       tidewire show /data/lake
     """
-    try:
-        from tidewire.cli.progress import progress
-        from tidewire.spark.apply import Mode
-        from tidewire.spark.guess import completed, gated
-        from tidewire.spark.maintain import Every
-        from tidewire.spark.session import borrowed
-        from tidewire.spark.source import open_source
-        from tidewire.spark.sync import Job, Sync
-        from tidewire.spark.targets import open_target
-        from tidewire.spark.work import Work
-    except ImportError as error:
-        raise MissingExtra(str(error.name or error), "sync") from error
     parameters = config.parameters if ctx.get_parameter_source("source") is ParameterSource.DEFAULT_MAP else {}
-    secrets = Secrets({*config.secrets.texts})
     given, conf = parse_pairs(settings, "--option"), parse_pairs(spark_settings, "--spark")
-    for name, text in {"source": source, **given, **conf}.items():
+    secrets = Secrets({*config.secrets.texts})
+    for name, text in {"source": source, "target": target, **given, **conf}.items():
         secrets.add(name, text)
-    with hidden(secrets):
-        place = _place(source, parameters, most_offsets)
-        told = dict(config.option) | given
-        _check_options(told)
-        rules = _rules(tables, config)
-        _check_catalog(target_format, config.catalog)
-        every = Every.parse(maintain_every)
-        with borrowed("tidewire sync", master=master, conf=dict(config.spark) | conf) as spark:
-            topics = open_source(spark, place)
-            options = completed(protocol_name, dict(topics.options) | told, topics.sample(20))
+    hide(secrets)
+    place = _place(source, parameters, most_offsets)
+    protocol_name = _protocol(place, protocol_name, ctx)
+    options = dict(config.option) | given
+    _check_options(options)
+    rules = _rules(tables, config)
+    _check_catalog(target_format, config.catalog)
+    with stopping() as signals, progress(target) as shown:
+        shown.told(secrets.hide(f"reading {place.partition('?')[0]} as {protocol_name}"))
+        try:
+            from tidewire.spark.apply import Mode
+            from tidewire.spark.job import Job
+            from tidewire.spark.maintain import Every, parse_age
+            from tidewire.spark.source import open_source
+            from tidewire.spark.source.detect import check_readable, completed, has_watermarks
+        except ModuleNotFoundError as error:
+            raise missing(error, "sync") from error
+        every, waits = Every.parse(maintain_every), parse_age(patience, "patience").total_seconds()
+        with closing(open_source(place)) as topics:
+            sample = topics.sample(_SAMPLE)
+            options = completed(protocol_name, dict(topics.options) | options, sample)
+            check_readable(protocol_name, options, sample)
             job = Job(
                 protocol_name,
                 options,
-                gated=gated(protocol_name, options),
+                has_watermarks=has_watermarks(protocol_name, options),
                 mode=Mode(mode),
                 format=target_format,
                 catalog=config.catalog_name,
@@ -164,39 +199,102 @@ def sync(
                 maintain=every,
                 rules=rules,
                 keep_rejected=config.keep_rejected_bytes is not False,
+                patience=waits,
             )
-            _say_limits(job, len(topics.ends()))
-            lake = open_target(spark, target, target_format, config.catalog)
-            with progress(job.gated) as observer:
-                running = Sync(spark, topics, lake, Work.of(target), job, observer)
-                with _stopped_by_signals(running):
-                    state = running.run(once=once)
-    for hold in state.holds:
-        click.echo(
-            f"held: {hold.table or 'every table'} stays at {hold.ts} because of {hold.at}: {hold.reason}"
-            + ("" if hold.frozen else _SKIP),
-            err=True,
-        )
-    if state.holds:
+            _check_limits(job, topics, shown)
+            _check_target(target, topics, job, take_over)
+            _check_master(master)
+            shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
+            with spark_session("tidewire sync", signals, master=master, conf=dict(config.spark) | conf) as spark:
+                holds = _run(spark, topics, target, config, job, shown, signals, once=once, take_over=take_over)
+    for hold in holds[:_HOLDS_SHOWN]:
+        click.echo(_held(hold), err=True)
+    if len(holds) > _HOLDS_SHOWN:
+        more = len(holds) - _HOLDS_SHOWN
+        click.echo(f"and {more:,} more holds: tidewire holds ls {shlex.quote(target)}", err=True)
+    for line in ways_out(holds, target):
+        click.echo(f"way out for a {line}", err=True)
+    if holds:
+        click.echo(held_line(holds), err=True)
         sys.exit(1)
 
 
-_SKIP = "\n      the message is in the rejects table; --on-bad-message skip goes on without it"
+def _run(
+    spark: Any,
+    topics: Source,
+    target: str,
+    config: SyncConfig,
+    job: Job,
+    shown: Progress,
+    signals: Stopping,
+    *,
+    once: bool,
+    take_over: bool,
+) -> tuple[Hold, ...]:
+    """Run the sync until it ends or a signal stops it; what is held then."""
+    from tidewire.spark.loop import Sync
+    from tidewire.spark.targets import open_target
+
+    running = Sync(spark, topics, open_target(spark, target, job.format, config.catalog), job, shown)
+
+    def stop() -> bool:
+        if running.is_driving:
+            shown.told("stopping after this pass; Ctrl-C once more stops at once")
+            running.stop()
+        return running.is_driving
+
+    signals.in_order(stop)
+    shown.begin(has_watermarks=job.has_watermarks)
+    try:
+        return running.run(once=once, take_over=take_over).holds
+    except SyncError as error:
+        if not (signals.asked and getattr(error.__cause__, "transient", False)):
+            raise
+        shown.told(f"stopped while waiting: {error.__cause__}")
+        return ()
+
+
+def _held(hold: Hold) -> str:
+    return f"held {hold.id}: {hold.table or 'all tables'} at {hold.at} since {hold.since}: {hold.reason}"
 
 
 def _place(source: str, parameters: Mapping[str, str], most_offsets: int | None) -> str:
-    """The source's URI with the parameters that stand elsewhere, checked as far as that is possible without Spark."""
+    """The source's URI with the parameters that are given elsewhere."""
     limit = {} if most_offsets is None else {"max-offsets-per-batch": str(most_offsets)}
     given = dict(parameters) | limit
     if not source.startswith(SCHEMES):
+        _check_scheme(source)
         if given:
             raise OptionError(f"source.{next(iter(given))}", "only a Kafka source has it")
         return source
     base, _, query = source.partition("?")
     named = [pair for pair in query.split("&") if pair and pair.partition("=")[0] not in given]
     place = "?".join(filter(None, [base, "&".join([*named, *([urlencode(given)] if given else [])])]))
-    KafkaPlace.parse(place)
+    KafkaAddress.parse(place)
     return place
+
+
+def _check_scheme(source: str) -> None:
+    scheme = source.partition(":")[0]
+    if scheme != "file":
+        near = get_close_matches(scheme, ("kafka", "kafka+ssl", "file"), n=1)
+        advice = f"; did you mean {near[0]}?" if near else ""
+        raise OptionError("source", f"{source!r} is neither kafka://host:port/topic nor file:FOLDER{advice}")
+
+
+def _protocol(place: str, given: str | None, ctx: click.Context) -> str:
+    """The protocol of the command line, of the settings, or of the URI; they must not contradict each other."""
+    query = place.partition("?")[2] if place.startswith(SCHEMES) else ""
+    text = parameters_of(query).get("protocol")
+    found = None if text is None else _ALIASES.get(text.lower(), text.lower())
+    if found is not None and found not in PROTOCOLS:
+        raise OptionError("protocol", f"the URI of the source says {text}, which is not one of {', '.join(PROTOCOLS)}")
+    if given is None and found is None:
+        parameter = next(each for each in ctx.command.params if each.name == "protocol_name")
+        raise click.MissingParameter(ctx=ctx, param=parameter)
+    if given is not None and found is not None and given != found:
+        raise OptionError("protocol", f"the URI of the source says {found}, --protocol says {given}; give one of them")
+    return given or found or ""
 
 
 def _check_options(options: Mapping[str, str]) -> None:
@@ -218,30 +316,21 @@ def _check_catalog(format_: str, catalog: Mapping[str, str]) -> None:
         raise OptionError("target.catalog", f"only Iceberg has catalogs, and the format is {format_}")
 
 
-@contextmanager
-def _stopped_by_signals(running: Sync) -> Iterator[None]:
-    """End after the running batch when somebody asks for it."""
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda _number, _frame: running.stop()) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-
-
-def _say_limits(job: Job, partitions: int) -> None:
-    """What cannot be promised without commit ts and watermarks."""
-    if job.gated:
+def _check_limits(job: Job, topics: Source, shown: Progress) -> None:
+    """Refuse what cannot be done without commit ts and watermarks, and say what cannot be promised."""
+    if job.has_watermarks:
         return
     if job.until is not None:
-        raise SyncError(f"{job.protocol} has no watermarks here, so there is no moment for --until to stop at")
+        raise OptionError(
+            "until", f"{job.protocol} has no watermarks here, so the sync cannot stop at a TSO; leave it out"
+        )
+    partitions = len(topics.partitions())
     if job.protocol == "canal-json" and partitions > 1:
         raise SyncError(
             f"Canal-JSON without enable-tidb-extension has no order between its {partitions} partitions: "
             "turn the extension on, or use topics of one partition"
         )
-    click.echo(_LIMITS[job.protocol], err=True)
+    shown.told(_LIMITS[job.protocol])
 
 
 _LIMITS = {
@@ -250,3 +339,25 @@ _LIMITS = {
     "canal-json": "note: without enable-tidb-extension there are no watermarks. Rows and DDL are applied in offset "
     "order, and the tables are never called consistent.",
 }
+
+
+def _check_target(target: str, topics: Source, job: Job, take_over: bool) -> None:
+    """Refuse a target of another sync, or one that has a driver on this machine, before Spark is started."""
+    from tidewire.spark.ledger import ledger_of, refuse_other_sync
+
+    refuse_other_sync(ledger_of(target), job.owner(topics), take_over=take_over)
+
+
+def _check_master(master: str) -> None:
+    """Refuse a Spark master that does not answer; Spark itself would try for a minute."""
+    if not master.startswith("spark://"):
+        return
+    problems = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _MASTER_SECONDS):
+                return
+        except (OSError, ValueError) as error:
+            problems.append(f"{address}: {error}")
+    raise OptionError("master", f"the Spark master does not answer ({'; '.join(problems)}); check the address")

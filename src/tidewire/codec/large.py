@@ -16,7 +16,7 @@ from tidewire.codec.compression import compress, decompress
 from tidewire.codec.gotext import STANDARD
 from tidewire.codec.jsontext import Reader, read_json
 from tidewire.codec.options import Compression, Options
-from tidewire.errors import ClaimCheckError, DecodeError, EncodeError
+from tidewire.errors import BadClaimCheck, DecodeError, EncodeError, OptionError
 from tidewire.model import Message
 
 RECORD_OVERHEAD = 5 * 5 + 10 + 1
@@ -66,13 +66,18 @@ class Packing:
         return f"{self.options.claim_check_storage_uri.rstrip('/')}/{name}"
 
     def check_out(self, location: str, at: str | int | None, part: str) -> Message:
-        """The whole message behind a location; ``at`` is where the location stands."""
-        store = self.resources.claim_check
+        """The whole message behind a location; ``at`` is where the location stands.
+
+        Raises ``DecodeError`` if what the message says is wrong: an unsafe name, a file that is not in the store. A
+        store that does not answer (``ClaimCheckError``) and one that was not given (``OptionError``) are not the
+        message's fault.
+        """
         try:
-            if store is None:
-                raise ClaimCheckError(location, "no store was given to look it up in")
-            data = store.get(claim_check.file_name(location))
-        except ClaimCheckError as error:
+            name = claim_check.file_name(location)
+            if self.resources.claim_check is None:
+                raise OptionError(claim_check.OPTION, f"it is needed to read the rest of a message, {location}")
+            data = self.resources.claim_check.get(name)
+        except BadClaimCheck as error:
             raise DecodeError(self.protocol, str(error), at, part) from error
         return self._message(data)
 

@@ -119,8 +119,10 @@ class ConfluentRegistry:
                 return schema
             case 200, _:
                 raise self._refuse(f"no schema in the answer for id {schema_id}", 200)
-            case 404, _:
+            case 404, {"error_code": int(code)} if code == 404 or code // 100 == 404:
                 raise self._refuse(f"schema {schema_id} not found: {_reason(response)}", 404)
+            case 404, _:
+                raise self._refuse("there is no schema registry here; check the path of its URI")
         raise self._refuse(f"schema {schema_id}: {_reason(response)}", response.status_code)
 
     def _request(
@@ -133,18 +135,23 @@ class ConfluentRegistry:
                 response = self._client.request(
                     method, self.uri + path, content=content, headers={"Accept": _ACCEPT} | (headers or {})
                 )
-                if last or response.status_code < 500:
+                if last or not _may_pass(response.status_code):
                     return response
             except self._transport_error as error:
                 if last:
-                    raise self._refuse(f"no answer after {attempt} attempts: {error}") from error
+                    raise self._refuse(f"no answer after {attempt} attempts: {error}", transient=True) from error
             except self._http_error as error:
                 raise self._refuse(str(error)) from error
             self._sleep(delay * random.uniform(1 - _JITTER, 1 + _JITTER))
             attempt, delay = attempt + 1, delay * _GROWTH
 
-    def _refuse(self, reason: str, status: int | None = None) -> RegistryError:
-        return RegistryError(self.uri, reason, status)
+    def _refuse(self, reason: str, status: int | None = None, *, transient: bool = False) -> RegistryError:
+        return RegistryError(self.uri, reason, status, transient or (status is not None and _may_pass(status)))
+
+
+def _may_pass(status: int) -> bool:
+    """Is an answer with this status worth another attempt?"""
+    return status in (408, 429) or status >= 500
 
 
 def _json(response: httpx.Response) -> Any:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tidewire.errors import RegistryError
+from tidewire.errors import RegistryError, StorageError
 from tidewire.registry.memory import MemoryRegistry
+from tidewire.storage import open_storage
 
 
 class FileRegistry:
@@ -19,6 +20,7 @@ class FileRegistry:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self._storage = open_storage(self.path.parent, "schema-registry")
         self._known: MemoryRegistry | None = None
 
     def __repr__(self) -> str:
@@ -26,7 +28,7 @@ class FileRegistry:
 
     def register(self, subject: str, schema: str) -> int:
         """The id of a schema under a subject; the file holds it when this returns."""
-        known = self._known = self._load()
+        known = self._known = self._load() or MemoryRegistry()
         versions = tuple(known.subjects.get(subject, ()))
         schema_id = known.register(subject, schema)
         if schema_id not in versions:
@@ -39,20 +41,23 @@ class FileRegistry:
             try:
                 return self._known.schema(schema_id)
             except RegistryError:
-                pass  # somebody may have written it in the meantime
+                pass  # another process may have written it in the meantime
         self._known = self._load()
+        if self._known is None:
+            raise self._refuse("there is no such file; check schema-registry")
         try:
             return self._known.schema(schema_id)
         except RegistryError as error:
             raise self._refuse(error.reason, error.status) from None
 
-    def _load(self) -> MemoryRegistry:
+    def _load(self) -> MemoryRegistry | None:
         try:
-            content = json.loads(self.path.read_bytes())
-        except FileNotFoundError:
-            return MemoryRegistry()
-        except OSError as error:
-            raise self._refuse(str(error)) from error
+            data = self._storage.read(self.path.name)
+            if data is None:
+                return None
+            content = json.loads(data)
+        except StorageError as error:
+            raise self._refuse(error.reason, transient=error.transient) from error
         except (ValueError, RecursionError) as error:
             raise self._refuse(f"not a JSON file: {error}") from None
         match content:
@@ -67,13 +72,10 @@ class FileRegistry:
     def _save(self, known: MemoryRegistry) -> None:
         schemas = {str(id_): schema for id_, schema in sorted(known.schemas().items())}
         content = json.dumps({"schemas": schemas, "subjects": known.subjects}, ensure_ascii=False, indent=1)
-        partial = self.path.with_name(f".{self.path.name}.partial")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(content + "\n", encoding="utf-8")
-            partial.replace(self.path)
-        except OSError as error:
-            raise self._refuse(str(error)) from error
+            self._storage.put(self.path.name, (content + "\n").encode())
+        except StorageError as error:
+            raise self._refuse(error.reason, transient=error.transient) from error
 
-    def _refuse(self, reason: str, status: int | None = None) -> RegistryError:
-        return RegistryError(f"file:{self.path}", reason, status)
+    def _refuse(self, reason: str, status: int | None = None, *, transient: bool = False) -> RegistryError:
+        return RegistryError(f"file:{self.path}", reason, status, transient)

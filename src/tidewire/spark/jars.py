@@ -18,13 +18,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from xml.etree import ElementTree
 
 from tidewire.errors import JarError, MissingExtra
 
-_LOCK = "jars.lock.toml"
 _PROBLEM = re.compile(r"^\s*(?:::\s+(?P<module>\S+#\S+;\S+: .+?)|Server access error .*\((?P<network>.+?)\))\s*$")
 _NOISE = re.compile(r"\s*(?:at |\.\.|$)")  # the frames of a Java stack, the dots of a download
 _PROBLEMS_SHOWN = 3  # offline, every jar has the same one
@@ -49,7 +49,7 @@ class Jar:
         return f"{self.artifact}-{self.version}.jar"
 
 
-class State(StrEnum):
+class JarState(StrEnum):
     """How a jar stands in a folder."""
 
     READY = "ready"
@@ -62,13 +62,17 @@ class Found(NamedTuple):
 
     jar: Jar
     path: Path
-    state: State
+    state: JarState
     size: int
 
 
-def lock() -> tuple[Jar, ...]:
-    """The jars that were proved together, all of them needed."""
-    return tuple(Jar(**entry) for entry in tomllib.loads(files(__package__).joinpath(_LOCK).read_text())["jar"])
+LOCK: Final[Traversable] = files(__package__).joinpath("jars.lock.toml")
+"""The lock of tidewire's own jars. Every function here can be given another one."""
+
+
+def lock(file: Traversable = LOCK) -> tuple[Jar, ...]:
+    """The jars of a lock: they were proved together, and all of them are needed."""
+    return tuple(Jar(**entry) for entry in tomllib.loads(file.read_text("utf-8"))["jar"])
 
 
 def home() -> Path:
@@ -79,28 +83,34 @@ def home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidewire" / "jars"
 
 
-def check(folder: Path | None = None) -> list[Found]:
-    """Every jar of the lock as it stands in a folder."""
-    return [_found(jar, folder or home()) for jar in lock()]
+def check(folder: Path | None = None, *, lock_file: Traversable = LOCK) -> list[Found]:
+    """Every jar of a lock as it stands in a folder."""
+    return [_found(jar, folder or home()) for jar in lock(lock_file)]
 
 
-def spark_jars(folder: Path | None = None) -> list[Path]:
-    """The paths of all jars, each with the right checksum."""
-    found = check(folder)
-    amiss = [f"{file.jar.file} ({file.state})" for file in found if file.state is not State.READY]
+def spark_jars(folder: Path | None = None, *, lock_file: Traversable = LOCK) -> list[Path]:
+    """The paths of all jars of a lock, each with the right checksum."""
+    found = check(folder, lock_file=lock_file)
+    amiss = [f"{file.jar.file} ({file.state})" for file in found if file.state is not JarState.READY]
     if amiss:
         raise JarError(f"not in {folder or home()}: {', '.join(amiss)}; run tidewire jars")
     return [file.path for file in found]
 
 
-def fetch(folder: Path | None = None, *, source: Path | None = None, ivy_settings: Path | None = None) -> list[Path]:
-    """The paths of all jars, after getting those that are missing or wrong.
+def fetch(
+    folder: Path | None = None,
+    *,
+    source: Path | None = None,
+    ivy_settings: Path | None = None,
+    lock_file: Traversable = LOCK,
+) -> list[Path]:
+    """The paths of all jars of a lock, after getting those that are missing or wrong.
 
     They come out of the folder ``source`` if one is given, else through Ivy. A jar takes its place in one step and
     only when its checksum is right, so a fetch that fails or is interrupted, or two at once, do no harm.
     """
     folder = folder or home()
-    wanted = [file.jar for file in check(folder) if file.state is not State.READY]
+    wanted = [file.jar for file in check(folder, lock_file=lock_file) if file.state is not JarState.READY]
     if wanted:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -113,7 +123,7 @@ def fetch(folder: Path | None = None, *, source: Path | None = None, ivy_setting
             raise
         except OSError as error:
             raise JarError(str(error)) from error
-    return spark_jars(folder)
+    return spark_jars(folder, lock_file=lock_file)
 
 
 def java() -> str:
@@ -129,8 +139,8 @@ def java() -> str:
 def _found(jar: Jar, folder: Path) -> Found:
     path = folder / jar.file
     if not path.is_file():
-        return Found(jar, path, State.MISSING, 0)
-    state = State.READY if _sha256(path) == jar.sha256 else State.WRONG
+        return Found(jar, path, JarState.MISSING, 0)
+    state = JarState.READY if _sha256(path) == jar.sha256 else JarState.WRONG
     return Found(jar, path, state, path.stat().st_size)
 
 

@@ -46,6 +46,9 @@ _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
     # Rows can be of megabytes, and ten thousand of them are a batch; so many bytes are enough for one.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+    # A few statements run at a time. Spark would keep up to a thousand threads for their shuffles and results.
+    "spark.sql.shuffleExchange.maxThreadThreshold": "16",
+    "spark.sql.resultQueryStage.maxThreadThreshold": "16",
     # A command shows its own progress, and opens no port it was not asked for.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -173,6 +176,12 @@ def _here(master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.databricks.delta.snapshotPartitions": "2",
     }
+
+
+def java_process(spark: SparkSession) -> int:
+    """The number of the Java process that a session runs in."""
+    jvm: Any = spark._jvm
+    return int(jvm.java.lang.ProcessHandle.current().pid())
 
 
 def cloned(spark: SparkSession) -> SparkSession:

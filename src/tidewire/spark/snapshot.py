@@ -9,11 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidewire.model import TableName
 from tidewire.model.tso import from_datetime
-from tidewire.spark.apply import current_rows
-from tidewire.spark.ownership import Owner, required_owner
-from tidewire.spark.published import PublishedTable, required
+from tidewire.spark.apply import Mode, current_rows
+from tidewire.spark.ledger import Owner, ledger_of, owner_with_catalog
+from tidewire.spark.publications import Publications, PublishedTable
 from tidewire.spark.targets import Target, open_target
-from tidewire.spark.work import Work
 
 
 class Snapshot(Mapping[str, DataFrame]):
@@ -36,7 +35,7 @@ class Snapshot(Mapping[str, DataFrame]):
         """The rows of a table at that moment, in any mode."""
         table = self.tables[self._names[name]]
         key = [table.schema.column(column) for column in table.schema.handle_key]
-        return current_rows(table.mode, self.changes(name), key)
+        return current_rows(Mode(table.mode), self.changes(name), key)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -58,8 +57,8 @@ def snapshot(
     ``at`` is a TSO, or a moment with a time zone. ``catalog`` holds the settings of the Iceberg catalog, such as
     ``spark.sql.catalog.NAME.type``, where the sync was given some.
     """
-    work = Work.of(target)
-    owner = required_owner(work, catalog)
-    moment = from_datetime(at, (1 << 18) - 1) if isinstance(at, datetime) else at
-    published = required(work, moment)
+    storage = ledger_of(target)
+    owner = owner_with_catalog(storage, catalog)
+    ts = from_datetime(at, (1 << 18) - 1) if isinstance(at, datetime) else at
+    published = Publications(storage).required(ts)
     return Snapshot(open_target(spark, target, owner.format, catalog), owner, published.ts, published.tables)

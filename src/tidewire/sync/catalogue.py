@@ -1,25 +1,34 @@
-"""The tables at one moment of the upstream's history, and what a DDL makes of them."""
+"""The tables at one moment of the upstream's history, and what DDL and rows of another shape make of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NewColumn, TypedColumn
 from tidewire.ddl.edits import (
+    AddColumn,
+    AddIndex,
     AlterTable,
+    ChangeColumn,
+    ColumnEdit,
     CreateDatabase,
     CreateTable,
+    DropColumn,
     DropDatabase,
     DropTable,
     Edit,
     Impossible,
+    Place,
+    RenameColumn,
     RenameTable,
+    SetDefault,
     TruncateTable,
 )
 from tidewire.ddl.shape import altered, column_steps
 from tidewire.errors import DdlMismatch
-from tidewire.model import Generated, TableName, TableSchema
+from tidewire.model import Column, Generated, TableName, TableSchema
 from tidewire.sync.steps import Alter, Create, Drop, Rename, Step, Truncate
 
 
@@ -56,12 +65,34 @@ class Statement:
 
 
 class Catalogue:
-    """Tables by folded name. Executing a statement changes it and gives the steps a target has to take."""
+    """Tables by folded name. Executing a statement changes it and gives the steps a target has to take.
 
-    def __init__(self, tables: Iterable[TableSchema], marks: Mapping[TableName, int]) -> None:
+    ``removed`` are names that statements have taken away, each with the ts, whether their tables were known or not.
+    """
+
+    def __init__(self, tables: Iterable[TableSchema], last_ddl_ts: Mapping[TableName, int]) -> None:
         self.tables = {table.name.folded: table for table in tables}
-        self.marks = dict(marks)
+        self.last_ddl_ts = dict(last_ddl_ts)
+        self.removed: dict[TableName, int] = {}
         self.notes: list[str] = []
+
+    def saved(self, names: Iterable[TableName]) -> Callable[[], None]:
+        """Remember some tables by folded name; calling the result takes all changes of them back."""
+        names, count = list(names), len(self.notes)
+        tables = {name: self.tables[name] for name in names if name in self.tables}
+        times = {name: self.last_ddl_ts[name] for name in names if name in self.last_ddl_ts}
+        removed = dict(self.removed)
+
+        def restore() -> None:
+            self.removed = removed
+            for name in names:
+                self.tables.pop(name, None)
+                self.last_ddl_ts.pop(name, None)
+            self.tables |= tables
+            self.last_ddl_ts |= times
+            del self.notes[count:]
+
+        return restore
 
     def find(self, name: TableName) -> TableSchema | None:
         """The table of that name, in any spelling."""
@@ -70,6 +101,18 @@ class Catalogue:
     def touched(self, edit: Edit) -> frozenset[TableName]:
         """The folded names whose rows have to be in place before an edit."""
         return _TOUCHED[type(edit)](self, edit)
+
+    def without(self, edits: Iterable[Edit], name: TableName | None) -> tuple[Edit, ...]:
+        """Edits without those of a table; of all tables if ``name`` is ``None``."""
+        if name is None:
+            return ()
+        left: list[Edit] = []
+        for edit in edits:
+            if isinstance(edit, DropDatabase):
+                left += [DropTable(each) for each in sorted(self.in_database(edit.schema)) if each != name.folded]
+            elif name.folded != _subject(edit):
+                left.append(edit)
+        return tuple(left)
 
     def objection(self, edit: Edit) -> str | None:
         """Why the tables cannot be followed past an edit, if they cannot."""
@@ -131,6 +174,7 @@ class Catalogue:
 
     def _remove(self, name: TableName, ts: int) -> list[Step]:
         self._mark(name, ts)
+        self.removed[name.folded] = ts
         table = self.tables.pop(name.folded, None)
         return [] if table is None else [Drop(table.name, ts)]
 
@@ -162,6 +206,9 @@ class Catalogue:
         for rename in renames:
             for name in (rename.old, rename.new):
                 self._mark(name, ts)
+        self.removed |= {rename.old.folded: ts for rename in renames}
+        for rename in renames:
+            self.removed.pop(rename.new.folded, None)
         steps: list[Step] = []
         for rename in self._taken([rename for _, rename in moving]):
             self.notes.append(f"{rename.new} makes way for {rename.old}, renamed at {ts}")
@@ -174,7 +221,7 @@ class Catalogue:
         return [*steps, Rename(moves, ts)] if moves else steps
 
     def _mark(self, name: TableName, ts: int) -> None:
-        self.marks[name.folded] = max(self.marks.get(name.folded, -1), ts)
+        self.last_ddl_ts[name.folded] = max(self.last_ddl_ts.get(name.folded, -1), ts)
 
     def in_database(self, schema: str) -> frozenset[TableName]:
         """The tables of a database."""
@@ -185,6 +232,19 @@ def stored(table: TableSchema) -> TableSchema:
     """The table without virtual columns, which are in no row."""
     kept = tuple(column for column in table.columns if column.generated is not Generated.VIRTUAL)
     return table if len(kept) == len(table.columns) else replace(table, columns=kept)
+
+
+def _subject(edit: Edit) -> TableName | None:
+    """The folded name, before an edit, of the table it is about."""
+    match edit:
+        case CreateTable(table):
+            return table.name.folded
+        case RenameTable(old):
+            return old.folded
+        case AlterTable(name) | DropTable(name) | TruncateTable(name) | Impossible(TableName() as name):
+            return name.folded
+        case _:
+            return None
 
 
 _TOUCHED: Mapping[type, Callable[[Catalogue, Any], frozenset[TableName]]] = {
@@ -211,3 +271,124 @@ _EXECUTE: Mapping[type, Callable[[Catalogue, Any, Statement], list[Step]]] = {
     AlterTable: Catalogue._alter,
     Impossible: lambda catalogue, edit, statement: [],
 }
+
+
+def conformed(catalogue: Catalogue, name: TableName, shape: TableSchema, ts: int, *, follow: bool) -> list[Step]:
+    """The steps that give a table room for rows of a shape.
+
+    ``follow``: rows are all there is to tell how the table changes, so a column that the shape lacks is gone, and one
+    with another type has that type. The key is the shape's, too.
+    """
+    shape = stored(shape)
+    table = catalogue.tables.get(name)
+    if table is None:
+        catalogue.tables[name] = shape
+        return [Create(shape, ts)]
+    columns, after = column_changes(table, shape, follow=follow)
+    if not columns and after.handle_key == table.handle_key:
+        return []
+    catalogue.tables[name] = after
+    return [Alter(stored(table), stored(after), columns, ts)]
+
+
+def column_changes(
+    table: TableSchema, shape: TableSchema, *, follow: bool
+) -> tuple[tuple[ColumnStep, ...], TableSchema]:
+    """What a shape changes of a table's columns, and the table afterwards."""
+    known = {column.name.lower(): column for column in table.columns}
+    told = {column.name.lower(): column for column in shape.columns}
+    steps: list[ColumnStep] = []
+    columns: list[Column] = []
+    for column in table.columns:
+        now = told.get(column.name.lower())
+        if follow and now is None:
+            steps.append(GoneColumn(column.name))
+            continue
+        if follow and now is not None and now.mysql_type != column.mysql_type:
+            steps.append(TypedColumn(column, replace(now, name=column.name)))
+            column = replace(now, name=column.name)
+        if follow and now is not None:
+            column = replace(column, handle_key=now.handle_key, primary_key=now.primary_key)
+        columns.append(column)
+    names = [column.name.lower() for column in columns]
+    for number, column in enumerate(shape.columns):
+        if column.name.lower() in known:
+            continue
+        before = shape.columns[number - 1].name if number else None
+        at = 0 if before is None else names.index(before.lower()) + 1 if before.lower() in names else len(names)
+        place = Place(first=True) if at == 0 else Place() if at == len(names) else Place(after=columns[at - 1].name)
+        steps.append(NewColumn(column, place, column.default))
+        columns.insert(at, column)
+        names.insert(at, column.name.lower())
+    return tuple(steps), replace(table, columns=tuple(columns))
+
+
+def fitting(edits: Sequence[Edit], catalogue: Catalogue, *, again: bool) -> tuple[Edit, ...]:
+    """The edits of a statement as far as they fit the tables there are.
+
+    A table that was there before the sync is known from its rows, and those do not have virtual columns, nor such as
+    the producer leaves out. A clause about one of them changes nothing here.
+    ``again``: the statement may have been executed before, because replays cannot be told from news.
+    """
+    made = list(edits)
+    if again:
+        leaving = {edit.old.folded for edit in edits if isinstance(edit, RenameTable)}
+        made = [
+            # The table that has the name already is the one that was renamed; what has the old one are rows replayed.
+            DropTable(edit.old)
+            if isinstance(edit, RenameTable) and edit.new.folded in catalogue.tables.keys() - leaving
+            else edit
+            for edit in edits
+        ]
+    return tuple(_fitting(edit, catalogue, again) if isinstance(edit, AlterTable) else edit for edit in made)
+
+
+def _fitting(edit: AlterTable, catalogue: Catalogue, again: bool) -> AlterTable:
+    table = catalogue.find(edit.name)
+    return edit if table is None else replace(edit, changes=tuple(_left(table, edit.changes, again)))
+
+
+def _left(table: TableSchema, changes: Sequence[ColumnEdit], again: bool) -> Iterator[ColumnEdit]:
+    """The changes that concern the columns of a table, in a form that fits them."""
+    known = {column.name.lower() for column in table.columns}
+    made = {name for change in changes if _old(change) <= known for name in _new(change)}
+    wanted = [change for change in changes if _old(change) <= known | made]
+    staying = known - {name for change in wanted for name in _old(change)} if again else set()
+    names = known | {name for change in wanted for name in _new(change)}
+    for change in wanted:
+        done = _new(change) & staying
+        if done and isinstance(change, ChangeColumn | RenameColumn):
+            yield DropColumn(change.name)
+        elif not done and not _is_out_of_sight(change, names):
+            yield _placed(change, names)
+
+
+def _old(change: ColumnEdit) -> set[str]:
+    """The name, before the statement, of the column that a change is about; none where the column is new."""
+    about = DropColumn | ChangeColumn | RenameColumn | SetDefault
+    return {change.name.lower()} if isinstance(change, about) else set()
+
+
+def _new(change: ColumnEdit) -> set[str]:
+    """The name a column has after a change that makes or renames it."""
+    match change:
+        case AddColumn(column) | ChangeColumn(_, column):
+            return {column.name.lower()}
+        case RenameColumn(_, new):
+            return {new.lower()}
+        case _:
+            return set()
+
+
+def _is_out_of_sight(change: ColumnEdit, names: Iterable[str]) -> bool:
+    """Is it an index over an unknown column? Such an index never identifies rows; a primary key does."""
+    if not isinstance(change, AddIndex) or change.index.primary:
+        return False
+    return not {column.lower() for column in change.index.columns} <= {*names}
+
+
+def _placed(change: ColumnEdit, names: Iterable[str]) -> ColumnEdit:
+    """A change without a place behind an unknown column."""
+    if not isinstance(change, AddColumn | ChangeColumn) or change.place.after is None:
+        return change
+    return change if change.place.after.lower() in names else replace(change, place=Place())

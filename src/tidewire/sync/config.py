@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidewire.errors import OptionError
-from tidewire.sync.document import Secrets, Section
-from tidewire.sync.masks import Mask
-from tidewire.sync.policy import ChangeKind, DdlPolicy
-from tidewire.sync.rules import OWN, Rules, TableRule
+from tidewire.sync.policies import ChangeKind, DdlPolicy
+from tidewire.sync.rules import OWN, Mask, Rules, TableRule, wanted_by
 from tidewire.sync.state import OnBad
-from tidewire.sync.tables import wanted_by
+from tidewire.sync.toml_section import Secrets, Section
 
 FORMATS: Final = ("iceberg", "delta")
 MODES: Final = ("mirror", "history", "scd2")
@@ -47,6 +45,7 @@ class SyncConfig:
     until: int | None = None
     parallel: int | None = None
     maintain_every: str | None = None
+    patience: str | None = None
     max_offsets_per_batch: int | None = None
     master: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -95,6 +94,7 @@ def _config(top: Section, protocols: Collection[str], secrets: Secrets) -> SyncC
         until=top.number("until"),
         parallel=top.number("parallel", 1),
         maintain_every=top.text("maintain-every"),
+        patience=top.text("patience"),
         max_offsets_per_batch=top.number("max-offsets-per-batch", 1),
         master=top.text("master"),
         spark=_spark(top),

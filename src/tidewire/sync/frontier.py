@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from tidewire.errors import SyncError
 from tidewire.sync.manifest import Partition, ReadRange, newest
 
 
@@ -12,31 +13,33 @@ from tidewire.sync.manifest import Partition, ReadRange, newest
 class Progress:
     """How far one partition has been read.
 
-    ``next`` is the offset to come. ``watermark`` is the largest one read, ``previous`` the largest before it.
-    ``joined_at`` is the watermark that was applied when the partition was first seen. ``ahead`` are ranges that were
-    read although something before them was not.
+    ``next`` is the offset to read next, ``None`` before anything was read: the source's first offset then.
+    ``watermark`` is the largest watermark read, ``previous`` the largest below it. ``joined_at`` is the watermark that
+    was applied when the partition was discovered.
     """
 
-    next: int = 0
+    next: int | None = None
     watermark: int = 0
     previous: int = 0
     joined_at: int = 0
-    ahead: tuple[ReadRange, ...] = ()
 
     @property
     def late(self) -> bool:
-        """Was the partition found when the tables were further than it is? Its old rows are then new."""
+        """Was the partition discovered when the tables were further than it is? Its old rows are then new."""
         return self.watermark < self.joined_at
 
-    def read(self, ranges: Iterable[ReadRange], *, contiguous: bool) -> Progress:
-        """The progress after reading more; where offsets are contiguous, what lies behind a gap does not count yet."""
-        progress, waiting = self, sorted([*self.ahead, *ranges], key=lambda range_: range_.start)
-        while waiting and (not contiguous or waiting[0].start <= progress.next):
-            found = waiting.pop(0)
+    def read(self, at: Partition, ranges: Iterable[ReadRange]) -> Progress:
+        """The progress after reading more; :class:`SyncError` if offsets are missing, or are read twice."""
+        progress = self
+        for found in sorted(ranges, key=lambda range_: range_.start):
+            if progress.next not in (None, found.start):
+                raise SyncError(
+                    f"{at} was read from offset {found.start} on, but the next offset is {progress.next}: messages "
+                    "would be lost or counted twice. Nothing of this pass was applied; start the sync again"
+                )
             watermark, previous = newest([progress.watermark, progress.previous, found.watermark, found.previous])
-            end = max(progress.next, found.end)
-            progress = replace(progress, next=end, watermark=watermark, previous=previous)
-        return replace(progress, ahead=tuple(waiting))
+            progress = Progress(found.end, watermark, previous, progress.joined_at)
+        return progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +59,14 @@ class Frontier:
         return ((at, progress) for at, progress in self.partitions.items() if at.topic not in self.retired)
 
     def read(
-        self,
-        ranges: Mapping[Partition, ReadRange],
-        ends: Mapping[Partition, int],
-        *,
-        applied: int,
-        contiguous: bool,
+        self, ranges: Mapping[Partition, Iterable[ReadRange]], ends: Mapping[Partition, int], *, applied: int
     ) -> Frontier:
-        """The frontier after a batch. ``ends`` lists all partitions there are, as of after the batch was read."""
+        """The frontier after a batch. ``ends`` lists all partitions, as of after the batch was read."""
         partitions = dict(self.partitions)
         for at in sorted({*ends, *ranges} - partitions.keys()):
-            start = ranges[at].start if at in ranges and not contiguous else 0
-            partitions[at] = Progress(next=start, joined_at=applied)
-        for at, range_ in ranges.items():
-            partitions[at] = partitions[at].read([range_], contiguous=contiguous)
+            partitions[at] = Progress(joined_at=applied)
+        for at, found in ranges.items():
+            partitions[at] = partitions[at].read(at, found)
         return Frontier(partitions, _idle(partitions, ends))
 
 
@@ -87,5 +84,5 @@ def _idle(partitions: Mapping[Partition, Progress], ends: Mapping[Partition, int
     return frozenset(
         topic
         for topic, members in by_topic.items()
-        if all(progress.watermark < complete and progress.next >= ends.get(at, 0) for at, progress in members)
+        if all(progress.watermark < complete and (progress.next or 0) >= ends.get(at, 0) for at, progress in members)
     )

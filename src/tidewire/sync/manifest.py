@@ -6,13 +6,10 @@ A row's *ts* is its commit ts, or its offset where the protocol sends no commit 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tidewire.model import Ddl, Position, TableName, TableSchema
-from tidewire.plain import event_from_plain, event_to_plain
-from tidewire.sync.shapes import Shapes, schemas_from_plain
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,21 +53,44 @@ class StagedFile:
 
 
 def newest(watermarks: Iterable[int]) -> tuple[int, int]:
-    """The largest watermark and the largest below it, 0 where there is none."""
+    """The largest watermark and the largest below it; 0 for each that does not exist."""
     largest, previous, *_ = sorted({*watermarks, 0, -1}, reverse=True)
     return largest, max(previous, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
-    """What was read of a partition: offsets ``start`` to ``end``, the latter excluded."""
+    """Offsets of a partition that were read, from ``start`` up to ``end``, which is excluded.
+
+    ``watermark`` is the largest watermark in it, ``previous`` the largest below that: every active topic has received
+    the latter. ``turns`` are the watermarks, each with its offset, at which their course begins, ends or turns: a fall
+    means that the producer has restarted.
+    """
 
     start: int
     end: int
     watermark: int = 0
-    """The largest watermark in it."""
     previous: int = 0
-    """The largest one below that: everybody who is still fed has received it."""
+    turns: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, start: int, end: int, watermarks: Iterable[tuple[int, int]] = ()) -> ReadRange:
+        """A range, given its watermarks as pairs of offset and ts, in any order.
+
+        >>> ReadRange.of(0, 9, [(1, 10), (3, 20), (5, 30), (7, 15)])
+        ReadRange(start=0, end=9, watermark=30, previous=20, turns=((1, 10), (5, 30), (7, 15)))
+        """
+        found = sorted(watermarks)
+        return cls(start, end, *newest(ts for _, ts in found), tuple(_turns(found)))
+
+
+def _turns(watermarks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The first and the last one, and those between that are above or below both neighbours."""
+    course = [each for number, each in enumerate(watermarks) if number == 0 or each[1] != watermarks[number - 1][1]]
+    for number, (offset, ts) in enumerate(course):
+        inside = 0 < number < len(course) - 1
+        if not inside or (course[number - 1][1] < ts) != (ts < course[number + 1][1]):
+            yield offset, ts
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +118,9 @@ class Rejected:
     """A message that cannot be read, without its bytes, which are in the rejects table.
 
     ``after`` is the largest watermark read before it in its partition during this batch: everything up to there is
-    complete without it. ``table`` and ``commit_ts`` are set where they can be told.
+    complete without it. ``table`` is set if the message certainly holds rows of that table and nothing else; a DDL may
+    touch other tables, so it has none. ``commit_ts`` is the least commit ts in the message, ``last_ts`` the largest if
+    the message has several; both are ``None`` if they cannot be told.
     """
 
     at: Position
@@ -106,107 +128,25 @@ class Rejected:
     after: int = 0
     table: TableName | None = None
     commit_ts: int | None = None
+    last_ts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One micro-batch. ``ends`` are the end offsets of *all* partitions there are, listed after the batch was read."""
+    """One micro-batch.
+
+    ``read`` has the disjoint ranges of each partition; each begins where the one before it ended. ``ends`` are the end
+    offsets of *all* partitions, listed after the batch was read. ``retried`` are messages that could not be read before
+    and can be now; what is in them is in the manifest with their own offsets.
+    """
 
     batch: int
     files: tuple[StagedFile, ...] = ()
-    read: Mapping[Partition, ReadRange] = field(default_factory=dict)
+    read: Mapping[Partition, tuple[ReadRange, ...]] = field(default_factory=dict)
     ends: Mapping[Partition, int] = field(default_factory=dict)
     ddls: tuple[FoundDdl, ...] = ()
     schemas: tuple[TableSchema, ...] = ()
     parked: tuple[Parked, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     reject_files: tuple[str, ...] = ()
-
-    def to_plain(self) -> dict[str, Any]:
-        """The manifest as a document: a batch that runs again is planned from it, not from another reading."""
-        shapes = Shapes()
-        plain = {
-            "batch": self.batch,
-            "files": [file_to_plain(file, shapes) for file in self.files],
-            "read": [
-                [*_pair(at), range_.start, range_.end, range_.watermark, range_.previous]
-                for at, range_ in self.read.items()
-            ],
-            "ends": [[*_pair(at), end] for at, end in self.ends.items()],
-            "ddls": [ddl_to_plain(found) for found in self.ddls],
-            "schemas": [shapes.number(schema) for schema in self.schemas],
-            "parked": [parked_to_plain(parked) for parked in self.parked],
-            "rejected": [
-                [asdict(each.at), each.reason, each.after, each.table, each.commit_ts] for each in self.rejected
-            ],
-            "reject_files": list(self.reject_files),
-        }
-        return plain | {"shapes": shapes.plain}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Manifest:
-        """The manifest of a document."""
-        schema = schemas_from_plain(plain["shapes"]).__getitem__
-        return cls(
-            batch=plain["batch"],
-            files=tuple(file_from_plain(file, schema) for file in plain["files"]),
-            read={Partition(topic, number): ReadRange(*range_) for topic, number, *range_ in plain["read"]},
-            ends={Partition(topic, number): end for topic, number, end in plain["ends"]},
-            ddls=tuple(ddl_from_plain(found) for found in plain["ddls"]),
-            schemas=tuple(schema(number) for number in plain["schemas"]),
-            parked=tuple(parked_from_plain(parked) for parked in plain["parked"]),
-            rejected=tuple(
-                Rejected(Position(**at), reason, after, None if table is None else TableName(*table), commit_ts)
-                for at, reason, after, table, commit_ts in plain["rejected"]
-            ),
-            reject_files=tuple(plain["reject_files"]),
-        )
-
-
-def _pair(at: Partition) -> tuple[str, int]:
-    return at.topic, at.number
-
-
-def file_to_plain(file: StagedFile, shapes: Shapes) -> list[Any]:
-    """A staged file as a list, its shape as a number."""
-    return [
-        file.path,
-        shapes.number(file.shape),
-        file.partition.topic,
-        file.partition.number,
-        file.rows,
-        file.min_ts,
-        file.max_ts,
-        file.first_offset,
-        file.last_offset,
-        file.moves,
-    ]
-
-
-def file_from_plain(plain: list[Any], schema: Callable[[int], TableSchema]) -> StagedFile:
-    """The staged file of a list."""
-    path, shape, topic, number, *rest = plain
-    return StagedFile(path, schema(shape), Partition(topic, number), *rest)
-
-
-def ddl_to_plain(found: FoundDdl) -> dict[str, Any]:
-    """A DDL and its place as a dict."""
-    return {"at": asdict(found.at), "sub": found.sub, "ddl": event_to_plain(found.ddl)}
-
-
-def ddl_from_plain(plain: Mapping[str, Any]) -> FoundDdl:
-    """The DDL of a dict."""
-    ddl = event_from_plain(plain["ddl"])
-    assert isinstance(ddl, Ddl)
-    return FoundDdl(Position(**plain["at"]), plain["sub"], ddl)
-
-
-def parked_to_plain(parked: Parked) -> list[Any]:
-    """A parked message as a list."""
-    return [asdict(parked.at), *parked.table, parked.version, parked.commit_ts, parked.path]
-
-
-def parked_from_plain(plain: list[Any]) -> Parked:
-    """The parked message of a list."""
-    at, database, table, *rest = plain
-    return Parked(Position(**at), TableName(database, table), *rest)
+    retried: tuple[Position, ...] = ()

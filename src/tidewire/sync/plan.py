@@ -2,54 +2,57 @@
 
 The rules, in one place. A row or a DDL counts once everything up to its ts has been read from every partition (the
 global watermark). DDL happen in the order of their ts, those with one ts together, and a table's rows up to that ts
-come first. Rows above the watermark stay staged.
+come first. Rows above the watermark stay staged. If a step cannot be done, its tables are held before it; all other
+tables go on, and their steps are the same as without the hold.
 
 Where a protocol sends no commit ts, a row's ts is its offset and everything read counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from tidewire.ddl.edits import DropDatabase, Edit, Impossible, RenameTable
-from tidewire.ddl.lex import signature
 from tidewire.ddl.parse import edits
 from tidewire.errors import SyncStopped
-from tidewire.model import Ddl, TableName, TableSchema
+from tidewire.model import Ddl, Position, TableName, TableSchema
 from tidewire.model.tso import to_datetime
-from tidewire.sync.catalogue import Catalogue, Statement, stored
-from tidewire.sync.conform import conformed
-from tidewire.sync.fitting import fitting
-from tidewire.sync.freezing import frozen_before, frozen_by_rows
-from tidewire.sync.frontier import Progress
-from tidewire.sync.holding import END, Holding, database
-from tidewire.sync.manifest import FoundDdl, Manifest, Partition, Rejected, StagedFile
-from tidewire.sync.replica import Replica
+from tidewire.sync.catalogue import Catalogue, Statement, conformed, fitting, stored
+from tidewire.sync.holds import END, LOSSES, database, frozen_before, frozen_by_rows
+from tidewire.sync.intake import Intake
+from tidewire.sync.manifest import FoundDdl, Manifest, Partition, StagedFile
+from tidewire.sync.replays import log_horizon, newest_shapes, wanted_schemas
 from tidewire.sync.rules import Rules
-from tidewire.sync.state import DdlId, Hold, OnBad, Pending, State
-from tidewire.sync.steps import Merge, SetAside, Slice, Step
+from tidewire.sync.state import Hold, HoldKind, OnBad, State
+from tidewire.sync.steps import Merge, Slice, Step
+from tidewire.sync.target_tables import TargetTables
+
+Understood: TypeAlias = tuple[FoundDdl, tuple[Edit, ...]]
+"""A statement and what it does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PlanSettings:
     """What a plan depends on besides state and manifest.
 
-    ``gated``: do rows wait for watermarks? ``ddl``: are DDL sent, or do rows alone tell how tables change?
-    ``contiguous``: do the offsets of a partition have no gaps? ``until``: the ts above which nothing is applied.
-    ``rules``: which tables are followed, and how.
+    ``has_watermarks``: do rows wait for watermarks? ``ddl``: are DDL sent, or do rows alone tell how tables change?
+    ``until``: the ts above which nothing is applied. ``rules``: which tables are followed, and how. ``check`` says why
+    a step cannot be done, ``None`` if it can. ``now`` is the time for people, as ISO text.
     """
 
-    gated: bool = True
+    has_watermarks: bool = True
     ddl: bool = True
-    contiguous: bool = True
     until: int | None = None
     on_bad: OnBad = OnBad.HOLD
     time_zone: str = "UTC"
     rules: Rules = field(default_factory=Rules)
     understand: Callable[[Ddl], tuple[Edit, ...]] = edits
+    check: Callable[[Step], str | None] = lambda step: None
+    now: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,131 +79,50 @@ class Planned:
     done: tuple[StagedFile, ...] = ()
 
 
-def plan(state: State, manifest: Manifest, settings: Settings = Settings()) -> Planned:
+def plan(state: State, manifest: Manifest, settings: PlanSettings = PlanSettings()) -> Planned:
     """What a batch makes of the tables."""
-    draft = _Draft(state, settings)
-    draft.take_in(manifest)
-    draft.advance()
-    return draft.planned(manifest)
+    builder = _PlanBuilder(state, settings)
+    builder.take_in(manifest)
+    builder.advance()
+    return builder.planned(manifest)
 
 
-class _Draft:
+class _PlanBuilder(Intake):
     """A plan in the making."""
 
-    def __init__(self, state: State, settings: Settings) -> None:
+    def __init__(self, state: State, settings: PlanSettings) -> None:
+        super().__init__(state, settings)
         self.settings = settings
-        self.before = state
-        self.frontier = state.frontier
-        self.catalogue = Catalogue(state.tables.values(), state.marks)
-        self.replica = Replica(state.copies, state.kept, settings.rules)
-        self.pending: dict[TableName, list[Pending]] = {}
-        for each in state.pending:
-            self.pending.setdefault(each.file.table.folded, []).append(each)
-        self.queue = list(state.queue)
-        self.log = dict.fromkeys(state.log)
-        kept = [hold for hold in state.holds if hold.frozen or settings.on_bad is not OnBad.SKIP]
-        self.holding = Holding(kept, gated=settings.gated)
-        self.parked = state.parked
-        self.schemas = dict.fromkeys(state.schemas)
-        self.applied = state.applied
-        self.steps: list[Step] = []
-        self.done: list[StagedFile] = []
-        self.notes: list[str] = []
-
-    # What came
-
-    def take_in(self, manifest: Manifest) -> None:
-        """Fold a batch into the draft."""
-        for rejected in manifest.rejected:
-            self._reject(rejected)
-        if manifest.reject_files:
-            self.steps.append(SetAside(manifest.reject_files))
-        self._queue(manifest.ddls)
-        self.frontier = self.frontier.read(
-            manifest.read, manifest.ends, applied=self.applied, contiguous=self.settings.contiguous
-        )
-        self.parked = tuple(each for each in manifest.parked if self.settings.rules.wants(each.table))
-        self.schemas.update(dict.fromkeys(manifest.schemas))
-        for file in manifest.files:
-            if self.settings.rules.wants(file.table):
-                self.pending.setdefault(file.table.folded, []).append(Pending(file))
-            else:
-                self.done.append(file)
-
-    def _queue(self, ddls: Iterable[FoundDdl]) -> None:
-        """New DDL; copies from other partitions and replays are no news."""
-        known = {self._id(found) for found in self.queue} | self.log.keys()
-        for found in sorted(ddls, key=lambda found: (found.at, found.sub)):
-            identity = self._id(found)
-            if identity in known:
-                continue
-            progress = self.frontier.partitions.get(Partition.of(found.at))
-            if self.settings.gated and identity.ts < self.applied and progress is not None and not progress.late:
-                if self._is_reworded(identity):
-                    continue
-                raise SyncStopped(
-                    f"the DDL of {identity.ts} at {found.at} is older than the tables, which are complete up to "
-                    f"{self.applied}, and was never seen: {found.ddl.query}"
-                )
-            known.add(identity)
-            self.queue.append(found)
-
-    def _is_reworded(self, identity: DdlId) -> bool:
-        """Is it a replay all the same? Another release of the producer may print a statement in other words."""
-        return any((each.ts, each.table) == (identity.ts, identity.table) for each in self.log)
-
-    def _id(self, found: FoundDdl) -> DdlId:
-        if self.settings.gated:
-            return DdlId(self._ts(found), found.ddl.table.folded, signature(found.ddl.query))
-        return DdlId(self._ts(found), TableName(found.at.topic, str(found.at.partition)), found.ddl.query)
-
-    def _ts(self, found: FoundDdl) -> int:
-        return found.ddl.commit_ts or 0 if self.settings.gated else found.at.offset
-
-    def _reject(self, rejected: Rejected) -> None:
-        """A message that cannot be read stops its table before it, or all tables where it may be any's."""
-        if rejected.table is not None and not self.settings.rules.wants(rejected.table):
-            return
-        if self.settings.on_bad is OnBad.STOP:
-            raise SyncStopped(f"a message cannot be read, {rejected.at}: {rejected.reason}")
-        if self.settings.on_bad is OnBad.SKIP:
-            return
-        progress = self.frontier.partitions.get(Partition.of(rejected.at), Progress())
-        if not self.settings.gated:
-            ts = rejected.at.offset - 1
-        elif rejected.commit_ts is None:
-            ts = max(rejected.after, progress.watermark)
-        elif rejected.commit_ts < self.applied and not progress.late:
-            return
-        else:
-            ts = rejected.commit_ts - 1
-        self.holding.add(Hold(ts, rejected.at, rejected.reason, rejected.table))
+        self.catalogue = Catalogue(state.tables.values(), state.last_ddl_ts)
+        self.targets = TargetTables(state.target_tables, state.kept, settings.rules)
+        self.passed_over = list(state.passed_over)
 
     # How far it goes
 
     def advance(self) -> None:
         """Everything that is complete, in order."""
+        for each in self.parked:
+            if self.is_past(each.commit_ts):
+                self.holds.wait(each.table.folded, each.commit_ts - 1)
         reach = self._reach()
-        due = sorted((found for found in self.queue if self._is_due(found, reach)), key=self._ts)
+        due = sorted((found for found in self.queue if self.ts_of(found) <= reach), key=self.ts_of)
         if reach < self.applied:
             return
-        for ts, group in groupby(due, key=self._ts):
+        for ts, group in groupby(due, key=self.ts_of):
             self._execute(list(group), ts, complete=ts < reach)
         reach = self._reach()
         for name in sorted(self.pending):
             self._merge(name, reach)
-        if self.settings.gated:
+        if self.settings.has_watermarks:
             self.applied = max(self.applied, reach)
         self._forget(reach)
 
-    def _is_due(self, found: FoundDdl, reach: int) -> bool:
-        return self._ts(found) <= reach and self._readable(Partition.of(found.at), found.at.offset)
-
     def _reach(self) -> int:
         """The moment up to which everything is there and nothing stands in the way."""
-        if not self.settings.gated:
+        if not self.settings.has_watermarks:
             return END
-        limits = [self.frontier.watermark, self.holding.everywhere(), *(each.commit_ts - 1 for each in self.parked)]
+        parked = (each.commit_ts - 1 for each in self.parked if not self.is_past(each.commit_ts))
+        limits = [self.frontier.watermark, self.holds.everywhere(), *parked]
         return min(limits if self.settings.until is None else [*limits, self.settings.until])
 
     # What it does
@@ -208,43 +130,90 @@ class _Draft:
     def _execute(self, group: Collection[FoundDdl], ts: int, *, complete: bool) -> None:
         """DDL of one moment, unless one of their tables is held before it: then they wait together.
 
+        The rows of all their tables come first, also if the DDL wait then: so the steps up to here are the same whether
+        the DDL can be done or not.
+
         A watermark can come before the DDL of its ts, so until there is a later one they may not be ``complete``. Only
         renames mind: one may need a name that another one, still to come, makes free.
         """
         places = {found.at for found in group}
-        self.holding.thaw(lambda hold: hold.at in places)
-        read = [(found, self.settings.understand(found.ddl)) for found in group]
+        self.holds.thaw(lambda hold: hold.at in places)
+        read = [(found, self._edits(found)) for found in group]
         names = {name for _, does in read for edit in does for name in self._touched(edit)}
-        if self.holding.waits(names, ts):
-            return
-        among = None if self.settings.gated else {Partition.of(at) for at in places}
+        among = None if self.settings.has_watermarks else {Partition.of(at) for at in places}
         for name in sorted(names):
             self._merge(name, ts, among)
+        if self.holds.waits(names, ts):
+            return
         understood = [(found, self._fitting(does, ts)) for found, does in read]
         for found, does in understood:
             self._refuse_impossible(found, does, ts)
-            self.holding.freeze(frozen_before(found, does, ts, self.catalogue, self.settings.rules))
-        if self.holding.waits(names, ts):
+            for hold in frozen_before(found, does, ts, self.catalogue, self.settings.rules):
+                self.holds.add(hold)
+        if self.holds.waits(names, ts):
             return
         if not complete and self.catalogue.collides(edit for _, does in understood for edit in does):
             return
-        now = self._text(ts) if self.settings.gated else None
-        statements = [Statement(does, ts, now, found.ddl.table_schema) for found, does in understood]
-        self.steps += self.replica.follow(self.catalogue.execute(statements))
+        if not self._follow(understood, names, ts):
+            self.holds.waits(names, ts)
+            return
         for found, does in understood:
             self.notes += _coming_into_sight(does, self.settings.rules)
             self.queue.remove(found)
-            self.log[self._id(found)] = None
+            self.log[self.id_of(found)] = None
+        self.passed_over = [each for each in self.passed_over if each.at not in places]
         for name in names & self.pending.keys():
-            if self.settings.gated and self.catalogue.marks.get(name, -1) >= ts:
+            if self.settings.has_watermarks and self.catalogue.last_ddl_ts.get(name, -1) >= ts:
                 self.pending[name] = [
                     replace(each, since=max(each.since, ts + 1), fresh=max(each.fresh, ts + 1))
                     for each in self.pending[name]
                 ]
 
+    def _follow(self, understood: Sequence[Understood], names: Collection[TableName], ts: int) -> bool:
+        """Take the steps of statements if all of them can be done; else hold the tables of those that cannot."""
+        now = self._text(ts) if self.settings.has_watermarks else None
+        statements = [Statement(does, ts, now, found.ddl.table_schema) for found, does in understood]
+        undo = (self.catalogue.saved(names), self.targets.saved(names))
+        steps: list[Step] = []
+        objections: list[tuple[Step, str]] = []
+        for step in self.catalogue.execute(statements):
+            taken = self.targets.follow([step])
+            steps += taken
+            objections += [(step, reason) for reason in map(self.settings.check, taken) if reason is not None]
+        if not objections:
+            self.steps += steps
+            return True
+        for restore in undo:
+            restore()
+        for step, reason in objections:
+            there = [table.name for name in sorted(step.tables) if (table := self.catalogue.find(name)) is not None]
+            found = self._cause(understood, step)
+            for name in there or sorted(step.tables):
+                self._hold_statement(found, f"{reason}: {found.ddl.query}", name, ts)
+        return False
+
+    def _cause(self, understood: Sequence[Understood], step: Step) -> FoundDdl:
+        """The statement that a step belongs to."""
+        tables = {name.folded for name in step.tables}
+        causes = (found for found, does in understood for edit in does if self._touched(edit) & tables)
+        return next(causes, understood[0][0])
+
+    def _hold_statement(self, found: FoundDdl, reason: str, name: TableName | None, ts: int) -> None:
+        if self.settings.on_bad is OnBad.STOP:
+            raise SyncStopped(f"{found.at}: {reason}")
+        self.holds.add(Hold(ts - 1, found.at, reason, name, HoldKind.STATEMENT, first_ts=ts, last_ts=ts))
+
+    def _edits(self, found: FoundDdl) -> tuple[Edit, ...]:
+        """What a statement does, without what was passed over."""
+        does = self.settings.understand(found.ddl)
+        for each in self.passed_over:
+            if each.at == found.at:
+                does = self.catalogue.without(does, each.table)
+        return does
+
     def _fitting(self, does: tuple[Edit, ...], ts: int) -> tuple[Edit, ...]:
         """What is to do of a statement."""
-        found = fitting(does, self.catalogue, again=not self.settings.gated)
+        found = fitting(does, self.catalogue, again=not self.settings.has_watermarks)
         if found != does:
             self.notes.append(f"what does not fit the tables here is left out of the statement at {ts}")
         return found
@@ -252,12 +221,12 @@ class _Draft:
     def _touched(self, edit: Edit) -> frozenset[TableName]:
         """The tables whose rows come before an edit.
 
-        A database may have tables nothing is known of but rows, and tables that wait for a statement to make them. If
-        it has to wait itself, then so do the tables that are made in it later.
+        A database may have tables nothing is known of but rows, or a bad row, and tables that wait for a statement to
+        make them. If it has to wait itself, then so do the tables that are made in it later.
         """
         names = self.catalogue.touched(edit)
         if isinstance(edit, DropDatabase):
-            names |= {name for name in (*self.pending, *self.holding.waiting) if name.schema == edit.schema.lower()}
+            names |= {name for name in (*self.pending, *self.holds.names) if name.schema == edit.schema.lower()}
             names |= {database(edit.schema)}
         return names
 
@@ -271,60 +240,87 @@ class _Draft:
             if name is not None and not self.settings.rules.wants(name):
                 continue
             objection = self.catalogue.objection(edit)
-            if objection is None or not (self.settings.gated or isinstance(edit, Impossible)):
+            if objection is None or not (self.settings.has_watermarks or isinstance(edit, Impossible)):
                 continue
             reason = f"{objection}: {found.ddl.query}"
-            if self.settings.on_bad is OnBad.STOP:
-                raise SyncStopped(f"{found.at}: {reason}")
             if self.settings.on_bad is OnBad.SKIP:
                 self.notes.append(f"{found.at}: passed over, {reason}")
-                continue
-            self.holding.add(Hold(ts - 1, found.at, reason, name))
+            else:
+                self._hold_statement(found, reason, name, ts)
 
     def _merge(self, name: TableName, upto: int, among: Collection[Partition] | None = None) -> None:
         """The rows of a table up to a ts, where there are new ones; of some partitions or of all."""
         if not self.settings.ddl:
             self._freeze_shapes(name)
-        slices, kept, fresh = [], [], False
+        slices, kept, fresh = [], [], list[tuple[int, StagedFile]]()
         for each in self.pending.get(name, ()):
-            file, limit = each.file, min(upto, self.holding.limit(name, each.file.partition))
+            file, limit = each.file, min(upto, self.holds.limit(name, each.file.partition))
             elsewhere = among is not None and file.partition not in among
-            readable = not elsewhere and self._readable(file.partition, file.last_offset)
-            if not readable or max(each.since, file.min_ts) > min(limit, file.max_ts):
+            if elsewhere or max(each.since, file.min_ts) > min(limit, file.max_ts):
                 kept.append(each)
                 continue
-            fresh = fresh or max(each.fresh, file.min_ts) <= min(limit, file.max_ts)
+            if max(each.fresh, file.min_ts) <= min(limit, file.max_ts):
+                fresh.append((max(each.fresh, file.min_ts), file))
             slices.append(Slice(file, each.since, limit))
-            boundary = limit if self.settings.gated else limit + 1
+            boundary = limit if self.settings.has_watermarks else limit + 1
             kept.append(replace(each, since=max(each.since, boundary), fresh=max(each.fresh, limit + 1)))
         slices.sort(key=lambda slice_: slice_.file.last_offset)
         slices = [slice_ for slice_ in slices if self._tells_key(name, slice_.file.shape)]
         # A slice from between a file's first and last ts may be empty, so it tells no shape. Nothing is lost: the
         # file's first row has told it, and what changed the table since then was a DDL.
         shapes = list(dict.fromkeys(slice_.file.shape for slice_ in slices if _has_rows(slice_)))
-        if self.settings.gated:  # A delete may tell its key only; the order of columns is in a whole row.
+        if self.settings.has_watermarks:  # A delete may tell its key only; the order of columns is in a whole row.
             shapes.sort(key=lambda shape: -len(shape.columns))
         if not fresh or not (shapes or name in self.catalogue.tables):
             return
+        undo = (self.catalogue.saved([name]), self.targets.saved([name]))
+        steps, news = self._rows(name, slices, shapes, upto if self.settings.has_watermarks else _last(slices))
+        objection = next((reason for reason in map(self.settings.check, steps) if reason is not None), None)
+        if objection is not None:
+            for restore in undo:
+                restore()
+            self._hold_rows(name, fresh, objection, upto)
+            return
         self.pending[name] = kept
+        self.schemas.update(dict.fromkeys(news))
+        self.steps += steps
+
+    def _rows(
+        self, name: TableName, slices: list[Slice], shapes: Sequence[TableSchema], ts: int
+    ) -> tuple[list[Step], list[TableSchema]]:
+        """The steps that put rows into a table, and the shapes that tell of a change."""
+        steps: list[Step] = []
+        news = [shape for shape in shapes if self._is_news(shape)]
         for number, shape in enumerate(shapes):
-            follow, before = self._is_news(shape), self.catalogue.tables.get(name)
-            if follow:
-                self.schemas[shape] = None
+            follow, before = shape in news, self.catalogue.tables.get(name)
             told = follow and before is not None
-            steps = conformed(self.catalogue, name, shape, upto, follow=follow)
+            changes = conformed(self.catalogue, name, shape, ts, follow=follow)
             if told and before is not None and before.handle_key != self.catalogue.tables[name].handle_key:
                 # Rows of the shapes before this one go by the key they had.
-                self._put(before, [slice_ for slice_ in slices if slice_.file.shape in shapes[:number]])
+                steps += self._put(before, [slice_ for slice_ in slices if slice_.file.shape in shapes[:number]])
                 slices = [slice_ for slice_ in slices if slice_.file.shape not in shapes[:number]]
-            self.steps += self.replica.follow(steps, told=told, by_rows=told)
-        self._put(self.catalogue.tables[name], slices)
+            steps += self.targets.follow(changes, told=told, by_rows=told)
+        return steps + self._put(self.catalogue.tables[name], slices), news
 
-    def _put(self, table: TableSchema, slices: Collection[Slice]) -> None:
+    def _put(self, table: TableSchema, slices: Collection[Slice]) -> list[Step]:
         """Rows into a table as it is now."""
-        if slices:
-            ts = max(each.to_ts if self.settings.gated else each.file.max_ts for each in slices)
-            self.steps += self.replica.follow([Merge(stored(table), tuple(slices), ts)])
+        if not slices:
+            return []
+        ts = max(each.to_ts for each in slices) if self.settings.has_watermarks else _last(slices)
+        return self.targets.follow([Merge(stored(table), tuple(slices), ts)])
+
+    def _hold_rows(self, name: TableName, fresh: Collection[tuple[int, StagedFile]], reason: str, upto: int) -> None:
+        """Hold a table before its first new row; in offset order each of its partitions for itself."""
+        if self.settings.on_bad is OnBad.STOP:
+            raise SyncStopped(f"rows of {name} cannot be applied: {reason}")
+        together = self.settings.has_watermarks
+        for _, group in groupby(sorted(fresh, key=_place), key=lambda each: together or each[1].partition):
+            rows = list(group)
+            first, file = min(rows, key=lambda each: (each[0], _place(each)))
+            at = Position(file.partition.topic, file.partition.number, file.first_offset)
+            last = upto if together else max(each.last_offset for _, each in rows)
+            table = self.catalogue.tables.get(name, file.shape).name
+            self.holds.add(Hold(first - 1, at, reason, table, HoldKind.ROWS, first_ts=first, last_ts=last))
 
     def _tells_key(self, name: TableName, shape: TableSchema) -> bool:
         """Do rows of a shape have the key of their table?
@@ -332,7 +328,7 @@ class _Draft:
         In offset order they may be replayed from before a column of the key was renamed. The table has them by then.
         """
         table = self.catalogue.tables.get(name)
-        if self.settings.gated or table is None or self._is_news(shape):
+        if self.settings.has_watermarks or table is None or self._is_news(shape):
             return True
         told = {column.name.lower() for column in shape.columns}
         return all(column.lower() in told for column in table.handle_key)
@@ -344,8 +340,9 @@ class _Draft:
         if not news:
             return
         table = self.catalogue.tables.get(name, stored(news[0].shape))
-        self.holding.thaw(lambda hold: hold.table == table.name)
-        self.holding.freeze(frozen_by_rows(table, news, self.settings.rules))
+        self.holds.thaw(lambda hold: hold.table == table.name)
+        for hold in frozen_by_rows(table, news, self.settings.rules):
+            self.holds.add(hold)
 
     def _is_news(self, shape: TableSchema) -> bool:
         """Does a shape say that its table changed?
@@ -355,16 +352,10 @@ class _Draft:
         """
         return not self.settings.ddl and shape not in self.schemas and len(shape.handle_key) < len(shape.columns)
 
-    def _readable(self, partition: Partition, offset: int) -> bool:
-        """Offset order needs everything before; watermarks do not come out of a gap, so what is gated needs no more."""
-        if self.settings.gated or not self.settings.contiguous:
-            return True
-        return offset < self.frontier.partitions[partition].next
-
     def _forget(self, reach: int) -> None:
         """Files whose rows are all applied. Those of the last moment stay: see :class:`Pending`."""
         for name, files in list(self.pending.items()):
-            least = min(reach, self.holding.limit(name)) if self.settings.gated else 0
+            least = min(reach, self.holds.limit(name)) if self.settings.has_watermarks else 0
             finished = [each.file.max_ts < max(each.since, least) for each in files]
             self.done += [each.file for each, over in zip(files, finished, strict=True) if over]
             self.pending[name] = [each for each, over in zip(files, finished, strict=True) if not over]
@@ -378,35 +369,63 @@ class _Draft:
     def planned(self, manifest: Manifest) -> Planned:
         """The plan."""
         state = self.before
+        has_watermarks, last_ddl_ts = self.settings.has_watermarks, self.catalogue.last_ddl_ts
+        floor = log_horizon([each.ts for each in self.log], state.log_floor, self.applied) if has_watermarks else 0
+        names = self.catalogue.tables
         after = replace(
             state,
             sequence=state.sequence + 1,
             batch=max(state.batch, manifest.batch),
             applied=self.applied,
             frontier=self.frontier,
-            tables={table.name: table for table in self.catalogue.tables.values()},
-            marks=self.catalogue.marks if self.settings.gated else {},
+            tables={table.name: table for table in names.values()},
+            last_ddl_ts={name: ts for name, ts in last_ddl_ts.items() if name in names or ts > floor}
+            if has_watermarks
+            else {},
             pending=tuple(each for files in self.pending.values() for each in files),
             queue=tuple(self.queue),
-            log=tuple(self.log),
-            schemas=tuple(self.schemas),
+            # In offset order no offset is read twice, so a replay cannot be known by it.
+            log=tuple(each for each in self.log if each.ts > floor) if has_watermarks else (),
+            log_floor=floor,
             parked=self.parked,
-            holds=tuple(self.holding.holds),
+            holds=tuple(self.holds.all),
+            given_up=tuple(self.holds.given_up)[-LOSSES:],
             rejected=state.rejected + len(manifest.rejected),
-            copies=self.replica.copies,
-            kept=tuple(self.replica.kept),
+            target_tables=self.targets.by_name,
+            kept=tuple(self.targets.kept),
+            passed_over=tuple(self.passed_over),
         )
+        if self.schemas:
+            after = replace(after, schemas=tuple(self._schemas(after)))
         news = self.steps or self.applied > state.applied
-        notes = (*self.notes, *self.catalogue.notes, *self.replica.notes)
+        notes = (*self.notes, *self.catalogue.notes, *self.targets.notes)
         return Planned(tuple(self.steps), after, self._publication() if news else None, notes, tuple(self.done))
 
+    def _schemas(self, after: State) -> Iterable[TableSchema]:
+        """The schemas to remember."""
+        if not self.settings.ddl:
+            return newest_shapes(self.schemas)
+        if not self.settings.has_watermarks or any(progress.late for _, progress in self.frontier.active()):
+            return self.schemas
+        queued = (schema for each in self.queue for schema in (each.ddl.table_schema, each.ddl.pre_table_schema))
+        shapes = (*after.tables.values(), *(each.file.shape for each in after.pending), *filter(None, queued))
+        needed = {(shape.name, shape.version) for shape in shapes} | {
+            (each.table, each.version) for each in self.parked
+        }
+        gone = {name: ts for name, ts in self.catalogue.removed.items() if name not in self.catalogue.tables}
+        return wanted_schemas(self.schemas, after.replays().floor, gone, needed)
+
     def _publication(self) -> Publication:
-        published = self.replica.published()
+        published = self.targets.published()
         tables = tuple(table for _, table in published)
-        if not self.settings.gated:
+        if not self.settings.has_watermarks:
             return Publication(None, tables)
-        limits = {table.name: END if name is None else self.holding.limit(name) for name, table in published}
+        limits = {table.name: END if name is None else self.holds.limit(name) for name, table in published}
         return Publication(self.applied, tables, {name: ts for name, ts in limits.items() if ts < self.applied})
+
+
+def _place(each: tuple[int, StagedFile]) -> tuple[Partition, int]:
+    return each[1].partition, each[1].first_offset
 
 
 def _coming_into_sight(does: Iterable[Edit], rules: Rules) -> list[str]:
@@ -417,6 +436,11 @@ def _coming_into_sight(does: Iterable[Edit], rules: Rules) -> list[str]:
         for rename in renames
         if rules.wants(rename.new) and not rules.wants(rename.old)
     ]
+
+
+def _last(slices: Iterable[Slice]) -> int:
+    """The last offset in slices, where offsets are the order."""
+    return max((min(each.to_ts, each.file.max_ts) for each in slices), default=0)
 
 
 def _has_rows(piece: Slice) -> bool:

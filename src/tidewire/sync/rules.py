@@ -2,18 +2,152 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from fnmatch import translate
 from functools import lru_cache
 from typing import Any
 
+from tidewire.ddl.defaults import fill
 from tidewire.errors import OptionError
-from tidewire.model import Column, TableName, TableSchema
-from tidewire.sync.masks import Mask, hashed, masked_column, masked_fill
-from tidewire.sync.policy import ChangeKind, DdlPolicy
-from tidewire.sync.tables import wanted_by
+from tidewire.model import Column, EnumValue, SetValue, TableName, TableSchema, Value
+from tidewire.plain import value_to_plain
+from tidewire.sync.policies import ChangeKind, DdlPolicy
+from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
+
+
+def wanted_by(rules: Sequence[str]) -> Callable[[TableName], bool]:
+    """A test of names: the last rule that matches decides; without rules every table is wanted.
+
+    >>> wants = wanted_by(["shop.*", "!shop.tmp_*"])
+    >>> wants(TableName("shop", "orders")), wants(TableName("shop", "tmp_1")), wants(TableName("test", "a"))
+    (True, False, False)
+    """
+    parsed = [_rule(rule) for rule in rules]
+
+    def wants(name: TableName) -> bool:
+        schema, table = name.folded
+        verdicts = [positive for positive, schemas, tables in parsed if schemas.match(schema) and tables.match(table)]
+        return verdicts[-1] if verdicts else not parsed
+
+    return wants
+
+
+def _rule(rule: str) -> tuple[bool, re.Pattern[str], re.Pattern[str]]:
+    positive = not rule.startswith("!")
+    schema, dot, table = rule.removeprefix("!").partition(".")
+    if not (schema and dot and table):
+        raise OptionError("tables", f"{rule!r} is not of the form schema.table, with * for any text")
+    return positive, re.compile(translate(schema.lower())), re.compile(translate(table.lower()))
+
+
+class Mask(StrEnum):
+    """What becomes of a column's values."""
+
+    HASH = "hash"
+    REDACT = "redact"
+    DROP = "drop"
+
+
+def hashed(value: Value, salt: str = "") -> str | None:
+    """SHA-256 of the salt and the value's bytes or canonical text, as hexadecimal digits; NULL stays NULL.
+
+    >>> hashed(7) == hashed("7"), hashed("7") == hashed("7", "salt")
+    (True, False)
+    """
+    if value is None:
+        return None
+    return hashlib.sha256(salt.encode() + _content(value)).hexdigest()
+
+
+def _content(value: Value) -> bytes:
+    match value:
+        case bytes():
+            return value
+        case EnumValue(index, text) | SetValue(index, text):
+            return (str(index) if text is None else text).encode()
+        case _:
+            return str(value_to_plain(value)).encode()
+
+
+def redaction(column: Column) -> str | bytes | None:
+    """What stands in place of every value, as on the wire: NULL, or MySQL's zero where NULL is not allowed."""
+    return fill(replace(column, default=None))
+
+
+def masked_column(column: Column, mask: Mask, salt: str = "") -> Column:
+    """The column of masked values: a hash is text, a redacted value has its column's type."""
+    if mask is not Mask.HASH:
+        return replace(column, default=None)
+    text = Column.of(column.name, "varchar(64)", nullable=column.nullable)
+    return replace(
+        text,
+        handle_key=column.handle_key,
+        primary_key=column.primary_key,
+        nullable=column.nullable,
+        charset="ascii",
+        default=hashed(_default(column), salt),
+        id=column.id,
+    )
+
+
+def _default(column: Column) -> str | bytes | None:
+    try:
+        return None if column.default is None else fill(column)
+    except ValueError:
+        return None
+
+
+def masked_fill(value: str | bytes | None, column: Column, mask: Mask, salt: str = "") -> str | bytes | None:
+    """What existing rows get in place of a new column's default."""
+    return hashed(value, salt) if mask is Mask.HASH else redaction(column)
+
+
+Route = Callable[[TableName], TableName]
+
+
+def routed(step: Step, route: Route) -> Step:
+    """A step with the target's names for those of the upstream."""
+    found: Step = _ROUTED[type(step)](step, route)
+    return found
+
+
+def routed_table(table: TableSchema, route: Route) -> TableSchema:
+    """A table under its name in the target."""
+    return replace(table, name=route(table.name))
+
+
+def _table(step: Any, route: Route) -> Step:
+    found: Step = replace(step, table=routed_table(step.table, route))
+    return found
+
+
+def _drop(step: Drop, route: Route) -> Step:
+    return replace(step, name=route(step.name))
+
+
+def _rename(step: Rename, route: Route) -> Step:
+    moves = ((route(old), route(new)) for old, new in step.moves)
+    return replace(step, moves=tuple(move for move in moves if move[0] != move[1]))
+
+
+def _alter(step: Alter, route: Route) -> Step:
+    return replace(step, before=routed_table(step.before, route), after=routed_table(step.after, route))
+
+
+_ROUTED: Mapping[type, Callable[[Any, Route], Step]] = {
+    Merge: _table,
+    Create: _table,
+    Truncate: _table,
+    Drop: _drop,
+    Rename: _rename,
+    Alter: _alter,
+    SetAside: lambda step, route: step,
+}
+
 
 OWN = "_tidewire"
 """How the names of databases begin that are tidewire's own."""

@@ -1,35 +1,18 @@
-"""The state of a sync: everything that must survive from one batch to the next, in one JSON document."""
+"""The state of a sync: everything that must survive from one batch to the next, in one document."""
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Final
 
-from tidewire.errors import StateError
 from tidewire.model import Position, TableName, TableSchema
-from tidewire.sync.copies import Copy
-from tidewire.sync.floors import Floors
-from tidewire.sync.frontier import Frontier, Progress
-from tidewire.sync.manifest import (
-    FoundDdl,
-    Parked,
-    Partition,
-    ReadRange,
-    StagedFile,
-    ddl_from_plain,
-    ddl_to_plain,
-    file_from_plain,
-    file_to_plain,
-    parked_from_plain,
-    parked_to_plain,
-)
-from tidewire.sync.shapes import Shapes, schemas_from_plain
-
-VERSION = 2
-"""The form of the document; a newer one than this is refused."""
+from tidewire.sync.frontier import Frontier
+from tidewire.sync.manifest import FoundDdl, Parked, Partition, StagedFile
+from tidewire.sync.replays import Replays
+from tidewire.sync.target_tables import TargetTable
 
 
 class OnBad(StrEnum):
@@ -53,15 +36,87 @@ class Pending:
     fresh: int = 0
 
 
+class HoldKind(StrEnum):
+    """What a table is held by: a message, a statement, rows that cannot be applied, or a policy."""
+
+    MESSAGE = "message"
+    STATEMENT = "statement"
+    ROWS = "rows"
+    POLICY = "policy"
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a table, or every table, stays at ``ts``; ``frozen``: because a DDL policy says so."""
+    """Why a table, or every table if ``table`` is ``None``, stays at ``ts``.
+
+    ``at`` is the message, statement or first row that holds it, ``since`` the time when it began. ``count`` is the
+    number of messages it stands for. ``first_ts`` is the least ts of what is held, if that is known, and ``last_ts``
+    the watermark that covers all of it.
+
+    A message hold ends by itself after a replay. ``fell``: the watermark of its partition has fallen below
+    ``first_ts``, so the producer sends the message again. ``resent``: it has done so, and the message is before these
+    offsets of the partitions.
+    """
 
     ts: int
     at: Position
     reason: str
     table: TableName | None = None
-    frozen: bool = False
+    kind: HoldKind = HoldKind.MESSAGE
+    since: str = ""
+    count: int = 1
+    first_ts: int | None = None
+    last_ts: int | None = None
+    fell: bool = False
+    resent: Mapping[Partition, int] | None = field(default=None, hash=False)
+
+    @property
+    def id(self) -> str:
+        """The name of the hold for people: the same for the same table and place."""
+        return hashlib.sha256(f"{self.table or '*'} {self.at}".encode()).hexdigest()[:8]
+
+    @property
+    def way_out(self) -> str:
+        """What to do about it."""
+        if self.count > 1:
+            return f"tidewire holds release TARGET {self.id} to go on without these {self.count} messages"
+        return _WAYS_OUT[self.kind].format(id=self.id)
+
+
+_WAYS_OUT: Final[Mapping[HoldKind, str]] = {
+    HoldKind.MESSAGE: (
+        "tidewire holds retry TARGET {id} after its cause is gone, or make the producer send it again, "
+        "or tidewire holds release TARGET {id} to go on without it"
+    ),
+    HoldKind.STATEMENT: (
+        "tidewire holds retry TARGET {id} after its cause is gone, "
+        "or tidewire holds release TARGET {id} to go on without the statement"
+    ),
+    HoldKind.ROWS: (
+        "tidewire holds retry TARGET {id} after its cause is gone, "
+        "or tidewire holds release TARGET {id} to go on without these rows"
+    ),
+    HoldKind.POLICY: "change the option that the reason names, and start the sync again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a release gave up, for the history of its table. ``ts`` is where the table was then."""
+
+    table: TableName | None
+    at: Position
+    ts: int
+    reason: str
+    released: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A statement in the queue that a release gave up for one table, or for all if ``table`` is ``None``."""
+
+    at: Position
+    table: TableName | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +133,12 @@ class State:
     """Everything a sync remembers.
 
     ``sequence`` counts plans, ``batch`` is the engine's last batch in here. ``applied`` is the watermark up to which
-    the tables are complete. ``marks`` has the ts of each name's last DDL. ``log`` lists the DDL that were executed,
-    ``queue`` those to come. ``schemas`` are those that rows may refer to, or, without DDL, the shapes rows have had.
-    ``tables`` are the upstream's, ``copies`` what the target has of them, and ``kept`` what it has beyond them.
+    the tables are complete. ``last_ddl_ts`` has the ts of each name's last DDL. ``log`` lists the executed DDL that a
+    replay may bring again, ``log_floor`` is the ts up to which every DDL was executed or is too old to matter.
+    ``queue`` are the DDL to come, ``passed_over`` what is not done of them. ``schemas`` are those that rows may refer
+    to, or, without DDL, the shapes rows have had. ``tables`` are the upstream's, ``target_tables`` what the target has
+    of them, and ``kept`` what it has beyond them. ``losses`` are the newest releases. ``given_up`` are bad messages
+    that hold no table any more, because they were released or sent again; their rows may still be staged.
     """
 
     sync: str
@@ -89,125 +147,37 @@ class State:
     applied: int = 0
     frontier: Frontier = field(default_factory=Frontier)
     tables: Mapping[TableName, TableSchema] = field(default_factory=dict)
-    marks: Mapping[TableName, int] = field(default_factory=dict)
+    last_ddl_ts: Mapping[TableName, int] = field(default_factory=dict)
     pending: tuple[Pending, ...] = ()
     queue: tuple[FoundDdl, ...] = ()
     log: tuple[DdlId, ...] = ()
+    log_floor: int = 0
     schemas: tuple[TableSchema, ...] = ()
     parked: tuple[Parked, ...] = ()
     holds: tuple[Hold, ...] = ()
     rejected: int = 0
-    copies: Mapping[TableName, Copy | None] = field(default_factory=dict)
+    target_tables: Mapping[TableName, TargetTable | None] = field(default_factory=dict)
     kept: tuple[TableSchema, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    given_up: tuple[Position, ...] = ()
 
-    def floors(self) -> Floors:
-        """What staging may leave out of the next batch."""
-        return Floors(
-            {at: self.applied for at, progress in self.frontier.partitions.items() if not progress.late},
-            dict.fromkeys((name.folded for name in self.tables), -1) | dict(self.marks),
+    def replays(self) -> Replays:
+        """Which rows and DDL are replays that the tables already have."""
+        held: dict[TableName, int] = {}
+        waiting = [(hold.table, hold.ts + 1) for hold in self.holds] + [
+            (each.table, each.commit_ts) for each in self.parked
+        ]
+        for table, ts in waiting:
+            if table is not None:
+                held[table.folded] = min(ts, held.get(table.folded, ts))
+        partitions = {at: self.applied for at, progress in self.frontier.partitions.items() if not progress.late}
+        for hold in self.holds:
+            if hold.table is None and (at := Partition.of(hold.at)) in partitions:
+                partitions[at] = min(partitions[at], hold.ts + 1)
+        return Replays(
+            partitions,
+            dict.fromkeys((name.folded for name in self.tables), -1) | dict(self.last_ddl_ts),
             self.applied,
+            held,
         )
-
-    def to_json(self) -> str:
-        """The document as text."""
-        return json.dumps(self.to_plain(), ensure_ascii=False, separators=(",", ":"))
-
-    def to_plain(self) -> dict[str, Any]:
-        """The document."""
-        return _to_plain(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> State:
-        """The state in a text; :class:`StateError` where it is none of ours."""
-        try:
-            plain = json.loads(text)
-        except ValueError as error:
-            raise StateError("not a state document") from error
-        return cls.from_plain(plain)
-
-    @classmethod
-    def from_plain(cls, plain: Any) -> State:
-        """The state in a document; :class:`StateError` where it is none of ours."""
-        try:
-            version = plain["version"]
-        except (KeyError, TypeError) as error:
-            raise StateError("not a state document") from error
-        if version != VERSION:
-            raise StateError(f"the state document has version {version}, this release reads {VERSION}")
-        try:
-            return _from_plain(plain)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise StateError(f"the state document is damaged: {error!r}") from error
-
-
-def _to_plain(state: State) -> dict[str, Any]:
-    shapes = Shapes()
-    plain = {
-        "version": VERSION,
-        "sync": state.sync,
-        "sequence": state.sequence,
-        "batch": state.batch,
-        "applied": state.applied,
-        "rejected": state.rejected,
-        "partitions": [
-            [at.topic, at.number, *_progress_to_plain(progress)] for at, progress in state.frontier.partitions.items()
-        ],
-        "retired": sorted(state.frontier.retired),
-        "tables": [shapes.number(schema) for schema in state.tables.values()],
-        "marks": [[*name, ts] for name, ts in state.marks.items()],
-        "pending": [[file_to_plain(each.file, shapes), each.since, each.fresh] for each in state.pending],
-        "queue": [ddl_to_plain(found) for found in state.queue],
-        "log": [[each.ts, *each.table, each.query] for each in state.log],
-        "schemas": [shapes.number(schema) for schema in state.schemas],
-        "parked": [parked_to_plain(parked) for parked in state.parked],
-        "holds": [[each.ts, asdict(each.at), each.reason, each.table, each.frozen] for each in state.holds],
-        "copies": [
-            [*name, *([None] if copy is None else copy.to_plain(shapes.number(copy.table)))]
-            for name, copy in state.copies.items()
-        ],
-        "kept": [shapes.number(table) for table in state.kept],
-    }
-    return plain | {"shapes": shapes.plain}
-
-
-def _from_plain(plain: Mapping[str, Any]) -> State:
-    schema = schemas_from_plain(plain["shapes"]).__getitem__
-    return State(
-        sync=plain["sync"],
-        sequence=plain["sequence"],
-        batch=plain["batch"],
-        applied=plain["applied"],
-        rejected=plain["rejected"],
-        frontier=Frontier(
-            {
-                Partition(topic, number): _progress_from_plain(*progress)
-                for topic, number, *progress in plain["partitions"]
-            },
-            frozenset(plain["retired"]),
-        ),
-        tables={schema(number).name: schema(number) for number in plain["tables"]},
-        marks={TableName(database, table): ts for database, table, ts in plain["marks"]},
-        pending=tuple(Pending(file_from_plain(file, schema), *rest) for file, *rest in plain["pending"]),
-        queue=tuple(ddl_from_plain(each) for each in plain["queue"]),
-        log=tuple(DdlId(ts, TableName(database, table), query) for ts, database, table, query in plain["log"]),
-        schemas=tuple(schema(number) for number in plain["schemas"]),
-        parked=tuple(parked_from_plain(parked) for parked in plain["parked"]),
-        holds=tuple(
-            Hold(ts, Position(**at), reason, None if table is None else TableName(*table), frozen)
-            for ts, at, reason, table, frozen in plain["holds"]
-        ),
-        copies={
-            TableName(database, table): None if number is None else Copy.from_plain(schema(number), *differing)
-            for database, table, number, *differing in plain["copies"]
-        },
-        kept=tuple(schema(number) for number in plain["kept"]),
-    )
-
-
-def _progress_to_plain(progress: Progress) -> list[Any]:
-    ahead = [[range_.start, range_.end, range_.watermark, range_.previous] for range_ in progress.ahead]
-    return [progress.next, progress.watermark, progress.previous, progress.joined_at, ahead]
-
-
-def _progress_from_plain(next_: int, watermark: int, previous: int, joined_at: int, ahead: list[list[int]]) -> Progress:
-    return Progress(next_, watermark, previous, joined_at, tuple(ReadRange(*range_) for range_ in ahead))

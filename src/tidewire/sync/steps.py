@@ -1,18 +1,20 @@
 """Steps: what the planner tells a target to do, in order.
 
-A step is complete in itself: it names tables, files and types, and depends on no memory of another step. Its number
-within its batch identifies it, so that a target can tell which steps it has done.
+A step is complete in itself: it names tables, files and types, and depends on no memory of another step. Its ``id``
+says kind, tables and ts, and has a digest of everything in it: equal steps have equal ids in every process, so that a
+target can tell which steps it has done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from tidewire.ddl.column_steps import ColumnStep
 from tidewire.model import TableName, TableSchema
 from tidewire.sync.manifest import StagedFile
+from tidewire.sync.records import digest
 
 REJECTS = TableName("_tidewire", "rejects")
 """The table of messages that cannot be read."""
@@ -37,15 +39,35 @@ class Slice:
     to_ts: int
 
 
+class Identified:
+    """A step that knows its id."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        """The tables that this step touches."""
+        raise NotImplementedError
+
+    @property
+    def id(self) -> str:
+        """The step's name in every process, for example ``merge:shop.orders:450171:1f0c5e3ab277``."""
+        names = sorted(map(str, self.tables))
+        more = f"+{len(names) - 2}" if len(names) > 2 else ""
+        return f"{self.kind}:{','.join(names[:2])}{more}:{getattr(self, 'ts', 0)}:{digest(self)}"
+
+
 @dataclass(frozen=True, slots=True)
-class OfTable:
+class OfTable(Identified):
     """A step that is about one table, as it is at that time."""
 
     table: TableSchema
 
     @property
     def tables(self) -> frozenset[TableName]:
-        """What this step touches."""
+        """The tables that this step touches."""
         return frozenset({self.table.name})
 
 
@@ -57,6 +79,8 @@ class Merge(OfTable):
     ``sources`` names the columns that rows call otherwise, or, with ``None``, that rows do not have whatever they call
     theirs.
     """
+
+    kind: ClassVar[str] = "merge"
 
     slices: tuple[Slice, ...]
     ts: int
@@ -72,12 +96,16 @@ class Merge(OfTable):
 class Create(OfTable):
     """Make an empty table, with its database where that is missing. What is there under that name goes first."""
 
+    kind: ClassVar[str] = "create"
+
     ts: int
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(Identified):
     """Remove a table, or, with ``keep``, give it a name that says since when it is gone."""
+
+    kind: ClassVar[str] = "drop"
 
     name: TableName
     ts: int
@@ -85,7 +113,7 @@ class Drop:
 
     @property
     def tables(self) -> frozenset[TableName]:
-        """What this step touches."""
+        """The tables that this step touches."""
         return frozenset({self.name})
 
 
@@ -93,25 +121,31 @@ class Drop:
 class Truncate(OfTable):
     """Remove all rows of a table."""
 
+    kind: ClassVar[str] = "truncate"
+
     ts: int
 
 
 @dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(Identified):
     """Move tables to other names, all at once: chains and swaps are fine."""
+
+    kind: ClassVar[str] = "rename"
 
     moves: tuple[tuple[TableName, TableName], ...]
     ts: int
 
     @property
     def tables(self) -> frozenset[TableName]:
-        """What this step touches."""
+        """The tables that this step touches."""
         return frozenset(name for move in self.moves for name in move)
 
 
 @dataclass(frozen=True, slots=True)
-class Alter:
+class Alter(Identified):
     """Change the columns of a table, in order. ``before`` and ``after`` are the whole table around the change."""
+
+    kind: ClassVar[str] = "alter"
 
     before: TableSchema
     after: TableSchema
@@ -120,19 +154,21 @@ class Alter:
 
     @property
     def tables(self) -> frozenset[TableName]:
-        """What this step touches."""
+        """The tables that this step touches."""
         return frozenset({self.after.name})
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class SetAside(Identified):
     """Append messages that cannot be read to the rejects table."""
+
+    kind: ClassVar[str] = "set-aside"
 
     files: tuple[str, ...]
 
     @property
     def tables(self) -> frozenset[TableName]:
-        """What this step touches: none of the upstream's tables."""
+        """The table of rejects, which is not one of the upstream's."""
         return frozenset({REJECTS})
 
 

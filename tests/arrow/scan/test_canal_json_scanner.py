@@ -16,7 +16,8 @@ from tidewire.arrow import BatchDecoder, Decoded
 from tidewire.arrow.plan import Groups
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan.canal_json import Scanner
-from tidewire.codec import Options, protocol
+from tidewire.codec import Options, Resources, protocol
+from tidewire.codec.claim_check import MemoryStore
 from tidewire.codec.compression import compress
 from tidewire.codec.options import Compression
 from tidewire.model import RowChange
@@ -61,7 +62,8 @@ def left(*values: bytes | None, options: Options = Options()) -> list[int]:
 
 def decoded(*values: bytes | None, fast: bool = True, before: bool = True) -> Decoded:
     batch = pa.record_batch({"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())})
-    return BatchDecoder("canal-json", fast=fast, before=before).decode(batch)
+    resources = Resources(claim_check=MemoryStore())
+    return BatchDecoder("canal-json", resources=resources, fast=fast, before=before).decode(batch)
 
 
 def rows(found: Decoded) -> dict[tuple[int, int], Any]:

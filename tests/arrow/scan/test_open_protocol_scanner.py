@@ -16,7 +16,8 @@ from tidewire.arrow import BatchDecoder, Decoded
 from tidewire.arrow.plan import Groups
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan.open_protocol import Scanner
-from tidewire.codec import Options, protocol
+from tidewire.codec import Options, Resources, protocol
+from tidewire.codec.claim_check import MemoryStore
 from tidewire.codec.compression import compress
 from tidewire.codec.open_protocol.wire import VERSION, frame
 from tidewire.codec.options import Compression
@@ -69,7 +70,8 @@ def decoded(*messages: Message, fast: bool = True, before: bool = True) -> Decod
             "value": pa.array([found.value for found in messages], pa.binary()),
         }
     )
-    return BatchDecoder("open-protocol", fast=fast, before=before).decode(batch)
+    resources = Resources(claim_check=MemoryStore())
+    return BatchDecoder("open-protocol", resources=resources, fast=fast, before=before).decode(batch)
 
 
 def rows(found: Decoded) -> dict[tuple[int, int], Any]:

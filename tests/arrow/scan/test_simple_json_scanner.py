@@ -20,7 +20,8 @@ import topic_files
 from tidewire.arrow import BatchDecoder, Decoded, Policy
 from tidewire.arrow.plan import Groups
 from tidewire.arrow.scan.simple_json import Scanner
-from tidewire.codec import Options, simple
+from tidewire.codec import Options, Resources, simple
+from tidewire.codec.claim_check import MemoryStore
 from tidewire.codec.options import Compression, CorruptionHandling, IntegrityCheck
 from tidewire.model import Bootstrap, Checksum, Column, Event, Message, RowChange, TableName, TableSchema, Watermark
 from tidewire.plain import message_from_plain
@@ -79,8 +80,9 @@ def outcome(decoded: Decoded) -> tuple[Any, ...]:
 
 def both(values: Sequence[bytes | None], **options: Any) -> Decoded:
     """What comes out, after making sure that the codec alone finds the same."""
-    fast = BatchDecoder("simple", Options(**options)).decode(batch(values))
-    slow = BatchDecoder("simple", Options(**options), fast=False).decode(batch(values))
+    resources = Resources(claim_check=MemoryStore())
+    fast = BatchDecoder("simple", Options(**options), resources).decode(batch(values))
+    slow = BatchDecoder("simple", Options(**options), resources, fast=False).decode(batch(values))
     assert outcome(fast) == outcome(slow)
     return fast
 

@@ -20,6 +20,7 @@ from tidewire.arrow.plan import Plan, Taken
 from tidewire.arrow.types import arrow_type
 from tidewire.arrow.write import writer_for
 from tidewire.codec import Options, Resources
+from tidewire.codec.claim_check import MemoryStore
 from tidewire.codec.options import Compression, IntegrityCheck
 from tidewire.errors import TidewireError
 from tidewire.model import Column, RowChange, TableName, TableSchema
@@ -97,7 +98,8 @@ def test_rows_of_real_messages_give_the_codecs_bytes(folder: str, file: str) -> 
             "value": pa.array([message.value for message in messages], pa.binary()),
         }
     )
-    for plan, rows in BatchDecoder(name, lines[0].options).decode(batch).batches:
+    kept = MemoryStore({name: data for line in lines for name, data in line.claim_checks.blobs.items()})
+    for plan, rows in BatchDecoder(name, lines[0].options, Resources(claim_check=kept)).decode(batch).batches:
         for options in (lines[0].options, Options()):
             fast = outcome(name, plan.table, rows, options, fast=True)
             assert fast == outcome(name, plan.table, rows, options, fast=False)

@@ -12,9 +12,10 @@ from typing import Any
 from tidewire.changefeed.config.parameters import DEFAULT_MAX_RETRY, PARAMETERS
 from tidewire.changefeed.config.reading import hints, toml_names, without_none
 from tidewire.changefeed.config.sections import ReplicaConfig
-from tidewire.changefeed.config.settings import Gssapi, KafkaSettings, StorageSettings, Tls
+from tidewire.changefeed.config.settings import KafkaSettings, StorageSettings
 from tidewire.changefeed.config.uri import SCHEMES
 from tidewire.codec import Options
+from tidewire.kafka.settings import Gssapi, Tls
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "changefeed-config.md").read_text(encoding="utf-8")
 FILLED_IN = (KafkaSettings((), ""), StorageSettings(""), Tls(), Gssapi(), Options())

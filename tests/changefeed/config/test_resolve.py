@@ -8,12 +8,8 @@ from tidewire.changefeed.config.settings import (
     BootstrapSettings,
     DateSeparator,
     FileTopicSettings,
-    Gssapi,
     KafkaSettings,
-    OAuth,
-    Sasl,
     StorageSettings,
-    Tls,
 )
 from tidewire.changefeed.config.uri import SinkKind
 from tidewire.codec import Options
@@ -26,6 +22,7 @@ from tidewire.codec.options import (
     LargeMessage,
     UnsignedBigintMode,
 )
+from tidewire.kafka.settings import Gssapi, OAuth, Sasl, Security, Tls
 from tidewire.secrets import Secret, SecretURI
 
 
@@ -66,8 +63,7 @@ def test_everything_a_kafka_sink_can_be_told() -> None:
         90.0,
         0.5,
         2.0,
-        Tls("ca.pem", "cert.pem", "key.pem", True),
-        Sasl("SCRAM-SHA-256", "alice", Secret("p@ss")),
+        Security(Tls("ca.pem", "cert.pem", "key.pem", True), Sasl("SCRAM-SHA-256", "alice", Secret("p@ss"))),
     )
 
 
@@ -86,9 +82,11 @@ def test_kafka_in_the_file() -> None:
     settings = check(OPEN, file).settings
 
     assert settings.kafka is not None
-    assert settings.kafka.tls == Tls()
-    assert settings.kafka.sasl is not None
-    assert settings.kafka.sasl.oauth == OAuth("me", Secret("hush"), SecretURI("https://auth/token"), ("read", "write"))
+    assert settings.kafka.security.tls == Tls()
+    assert settings.kafka.security.sasl is not None
+    assert settings.kafka.security.sasl.oauth == OAuth(
+        "me", Secret("hush"), SecretURI("https://auth/token"), ("read", "write")
+    )
     assert settings.kafka.partition_num == 2
     assert settings.output_raw_change_event
 
@@ -101,7 +99,7 @@ def test_kerberos() -> None:
     ).settings
 
     assert settings.kafka is not None
-    assert settings.kafka.sasl == Sasl(
+    assert settings.kafka.security.sasl == Sasl(
         "GSSAPI", gssapi=Gssapi("keytab", "k", "c", "kafka", "u", realm="R", disable_pafxfast=True)
     )
 
@@ -110,8 +108,8 @@ def test_a_user_without_a_mechanism_is_plain() -> None:
     settings = check(f"{OPEN}&sasl-user=me&sasl-password=pw").settings
 
     assert settings.kafka is not None
-    assert settings.kafka.sasl is not None
-    assert settings.kafka.sasl.mechanism == "PLAIN"
+    assert settings.kafka.security.sasl is not None
+    assert settings.kafka.security.sasl.mechanism == "PLAIN"
 
 
 def test_codec_options() -> None:

@@ -14,16 +14,16 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from changefeed.pieces import SetClock
 from integration.certificates import Authority
-from integration.kafka import Cluster, Security, kafka
+from integration.kafka import BrokerSecurity, Cluster, kafka
 from tidewire.changefeed.assembly import runner_for
 from tidewire.changefeed.checkpoint import MemoryCheckpoints
-from tidewire.changefeed.config.settings import Acks, KafkaSettings, Sasl, Tls
+from tidewire.changefeed.config.settings import Acks, KafkaSettings
 from tidewire.changefeed.config.validate import Request, validate
-from tidewire.changefeed.sink.kafka import KafkaQueue
-from tidewire.changefeed.sink.kafka_client import HEADROOM, connection, producing
+from tidewire.changefeed.sink.kafka import HEADROOM, KafkaQueue, connection, producing
 from tidewire.changefeed.sink.partitions import REFRESH_SECONDS
 from tidewire.changefeed.source import Resolved, open_source
 from tidewire.errors import ChangefeedError
+from tidewire.kafka.settings import Sasl, Security, Tls
 from tidewire.model import Ddl, Message, RowChange
 from tidewire.secrets import Secret
 from tidewire.workload import Workload, events
@@ -38,7 +38,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def cluster(authority: Authority) -> Iterator[Cluster]:
-    with kafka(security=Security(authority, {"writer": "hush"})) as made:
+    with kafka(security=BrokerSecurity(authority, {"writer": "hush"})) as made:
         yield made
 
 
@@ -225,8 +225,10 @@ def test_brokers_are_reached_by_tls_and_sasl(
     secure = KafkaSettings(
         (cluster.brokers[0].addresses[listener],),
         "client",
-        tls=Tls(str(authority.ca), str(client.cert), str(client.key)) if "SSL" in listener else None,
-        sasl=Sasl(mechanism, "writer", Secret("hush")) if mechanism else None,
+        security=Security(
+            Tls(str(authority.ca), str(client.cert), str(client.key)) if "SSL" in listener else None,
+            Sasl(mechanism, "writer", Secret("hush")) if mechanism else None,
+        ),
     )
 
     queue = KafkaQueue(secure, topic)
@@ -239,14 +241,15 @@ def test_brokers_are_reached_by_tls_and_sasl(
 
 def test_settings_are_put_in_the_clients_words() -> None:
     plain = KafkaSettings(("a:1", "b:2"), "me", max_retry=0, write_timeout=3.0)
-    secure = replace(plain, tls=Tls("ca.pem", insecure_skip_verify=True), sasl=Sasl("SCRAM-SHA-512", "u", Secret("p")))
+    security = Security(Tls("ca.pem", insecure_skip_verify=True), Sasl("SCRAM-SHA-512", "u", Secret("p")))
+    secure = replace(plain, security=security)
 
     assert connection(plain)["bootstrap.servers"] == "a:1,b:2"
     assert connection(plain)["security.protocol"] == "PLAINTEXT"
     words = connection(secure)
     assert (words["security.protocol"], words["ssl.ca.location"]) == ("SASL_SSL", "ca.pem")
     assert (words["sasl.mechanism"], words["sasl.username"], words["sasl.password"]) == ("SCRAM-SHA-512", "u", "p")
-    assert words["enable.ssl.certificate.verification"] is False
+    assert words["enable.ssl.certificate.verification"] == "false"
     assert producing(plain)["enable.idempotence"] is True
     assert producing(plain)["message.timeout.ms"] == 3000
     assert producing(replace(plain, required_acks=Acks.LEADER))["enable.idempotence"] is False

@@ -175,8 +175,9 @@ class RunningSync:
     def _applied(self) -> int:
         assert self._process is not None
         assert self._process.poll() is None, self._troubles()
-        whole = self._lines.read_text().rpartition("\n")[0]
-        return int(json.loads(whole.rpartition("\n")[2])["applied"]) if whole else 0
+        whole = self._lines.read_text().rpartition("\n")[0].splitlines()
+        passes = (line for line in map(json.loads, reversed(whole)) if "applied" in line)  # others are notes
+        return int(next(passes, {"applied": 0})["applied"])
 
     def _troubles(self) -> str:
         return f"It says:\n{self._lines.read_text()[-3000:]}\n{self._errors.read_text()[-3000:]}"

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sync.reduce import Change
 from tidewire.arrow.types import arrow_type
 from tidewire.model import Position, TableSchema
 from tidewire.sync.manifest import Partition, StagedFile
-from tidewire.sync.reduce import Change
 from tidewire.sync.steps import Slice
 
 Row = Mapping[str, Any]

@@ -194,7 +194,7 @@ def test_defaults_are_literals_of_their_column(spark: SparkSession) -> None:
 
 
 def test_a_default_that_is_none_names_its_column() -> None:
-    with pytest.raises(SyncError, match="column n: 'x' is no value of int"):
+    with pytest.raises(SyncError, match="column n: 'x' is not a value of int"):
         literal_sql("x", Column.of("n", "int"))
 
 

@@ -1,9 +1,10 @@
-"""Steps are done once, in order, and what does not fit is told."""
+"""A step is done once, says which version it made, and what does not fit is told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,32 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark.apply.staging import change, stage
-from tidewire.ddl.column_steps import NamedColumn, NewColumn, TypedColumn
+from spark.targets.tags import tag
+from tidewire.arrow.policy import Policy
+from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.edits import Place
+from tidewire.errors import StepImpossible
 from tidewire.model import Column, TableName, TableSchema
-from tidewire.spark.apply import MemoryJournal, Mode, Outcome, Settings, execute, misfits, run_steps
+from tidewire.spark.apply import Mode, Outcome, execute, misfits
 from tidewire.spark.apply.changes import scans, surely_has_rows
-from tidewire.spark.apply.columns import change_column
+from tidewire.spark.apply.columns import Rewrite, phases
 from tidewire.spark.apply.modes import LAYOUTS
-from tidewire.spark.apply.run import finished, predecessors
-from tidewire.spark.targets import Mark, Target
-from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
+from tidewire.spark.targets import (
+    AddColumn,
+    DropColumn,
+    Field,
+    MoveColumn,
+    RenameColumn,
+    Target,
+    TargetError,
+    WidenColumn,
+    delta_commit,
+    iceberg_swap,
+)
+from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Merge, Rename, SetAside, Truncate
 
 ID = Column.of("id", "int", primary_key=True)
 NAME = Column.of("name", "varchar(20)")
-
-_SEQUENCE = count(1)
-
-
-@pytest.fixture
-def sequence() -> int:
-    """The number of a plan no other test has."""
-    return next(_SEQUENCE)
 
 
 def table(name: str, *columns: Column) -> TableSchema:
@@ -42,6 +48,13 @@ def table(name: str, *columns: Column) -> TableSchema:
 def rows_of(target: Target, name: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = target.read(TableName("steps", name)).orderBy("id").toArrow().to_pylist()
     return rows
+
+
+def made(target: Target, folder: Path, shape: TableSchema, *rows: dict[str, Any], mode: Mode = Mode.MIRROR) -> None:
+    """A table with rows."""
+    execute(Create(shape, 1), target, tag(), mode)
+    piece = stage(folder, shape, [change(5, number, None, row) for number, row in enumerate(rows)])
+    execute(Merge(shape, (piece,), 5), target, tag(), mode)
 
 
 def test_files_with_the_same_bounds_are_read_together(tmp_path: Path) -> None:
@@ -63,202 +76,270 @@ def test_a_slice_that_may_be_empty_is_known(tmp_path: Path) -> None:
     assert not surely_has_rows([stage(tmp_path, table("t"), rows, from_ts=6, to_ts=8)])
 
 
-A, B, C = (TableName("steps", name) for name in "abc")
-PLAN: tuple[Step, ...] = (Drop(A, 1), Drop(B, 1), Rename(((A, C),), 2), Truncate(table("B"), 3), Drop(C, 4))
+def test_every_step_names_the_version_that_it_made_also_when_it_is_done_again(target: Target, tmp_path: Path) -> None:
+    shape = table("versions")
+    piece = stage(tmp_path, shape, [change(5, 1, None, {"id": 1, "name": "a"})])
+    wide = table("versions", ID, NAME, Column.of("n", "int"))
+    steps = (
+        Create(shape, 1),
+        Merge(shape, (piece,), 5),
+        Alter(shape, wide, (NewColumn(wide.columns[2], Place(), None),), 6),
+        Truncate(wide, 7),
+    )
+    made_ = []
+
+    for step in steps:
+        first = execute(step, target, tag(step.id), Mode.MIRROR)
+        again = execute(step, target, tag(step.id, epoch=2), Mode.MIRROR)
+        assert (first.changed, again) == (True, Outcome(first.version))
+        assert first.version == target.version(shape.name)
+        made_.append(first.version)
+
+    assert [None if version is None else target.read(shape.name, version).count() for version in made_] == [0, 1, 1, 0]
+    assert target.find(shape.name, steps[1].id) == made_[1]
 
 
-def test_a_step_follows_the_last_ones_of_its_tables() -> None:
-    assert predecessors(PLAN) == [set(), set(), {0}, {1}, {2}]
-
-
-def test_a_step_before_a_recorded_one_of_its_table_is_done() -> None:
-    journal = MemoryJournal({(2, None)})
-
-    assert finished(PLAN, journal) == [True, False, True, False, False]
-
-
-def test_no_rows_are_no_commit(target: Target, sequence: int, tmp_path: Path) -> None:
+def test_no_rows_are_no_commit(target: Target, tmp_path: Path) -> None:
     shape = table("empty")
     rows = [change(5, 1, None, {"id": 1, "name": "a"}), change(9, 2, None, {"id": 2, "name": "a"})]
-    execute(Create(shape, 1), target, Mark("steps", sequence, 0), Mode.MIRROR)
+    execute(Create(shape, 1), target, tag(), Mode.MIRROR)
     before = target.version(shape.name)
 
     piece = stage(tmp_path, shape, rows, from_ts=6, to_ts=8)
-    outcome = execute(Merge(shape, (piece,), 8), target, Mark("steps", sequence, 1), Mode.MIRROR)
+    outcome = execute(Merge(shape, (piece,), 8), target, tag(), Mode.MIRROR)
 
-    assert outcome == Outcome(False)
+    assert outcome == Outcome()
     assert target.version(shape.name) == before
 
 
 @pytest.fixture
-def misfit(target: Target, sequence: int, tmp_path: Path) -> Merge:
+def misfit(target: Target, tmp_path: Path) -> Merge:
     """Two changes, of which one does not fit its table."""
     shape = table("misfit", ID, Column.of("price", "decimal"))
     declared = table("misfit", ID, Column.of("price", "decimal(4,2)"))
-    execute(Create(declared, 1), target, Mark("misfit", sequence, 0), Mode.MIRROR)
+    execute(Create(declared, 1), target, tag(), Mode.MIRROR)
     rows = [change(5, 1, None, {"id": 1, "price": "1.5"}), change(6, 2, None, {"id": 2, "price": "1.555"})]
     return Merge(declared, (stage(tmp_path, shape, rows, number=3),), 6)
 
 
-def test_a_change_that_does_not_fit_is_left_out_and_named(target: Target, sequence: int, misfit: Merge) -> None:
-    mark = Mark("misfit", sequence, 1)
-
-    first = execute(misfit, target, mark, Mode.MIRROR)
-    again = execute(misfit, target, mark, Mode.MIRROR)
+def test_a_change_that_does_not_fit_is_left_out_and_named(target: Target, misfit: Merge) -> None:
+    first = execute(misfit, target, tag(misfit.id), Mode.MIRROR)
+    again = execute(misfit, target, tag(misfit.id), Mode.MIRROR)
 
     (rejected,) = first.rejected
     assert (rejected.at.topic, rejected.at.partition, rejected.at.offset) == ("topic", 3, 2)
     assert rejected.reason == "column price (decimal(4,2)): 1.555 does not fit"
     assert (rejected.table, rejected.commit_ts) == (misfit.table.name, 6)
     assert [row["id"] for row in rows_of(target, "misfit")] == [1]
-    assert again == Outcome(False)
+    assert again == Outcome(first.version)
     assert misfits(misfit, target) == first.rejected
 
 
-def test_a_key_without_a_value_is_a_misfit(target: Target, sequence: int, tmp_path: Path) -> None:
+def test_a_key_without_a_value_is_a_misfit(target: Target, tmp_path: Path) -> None:
     shape = table("days", Column.of("day", "date", primary_key=True), ID)
     piece = stage(tmp_path, shape, [change(5, 1, None, {"day": None, "id": 1})])
-    execute(Create(shape, 1), target, Mark("steps", sequence, 0), Mode.MIRROR)
+    execute(Create(shape, 1), target, tag(), Mode.MIRROR)
 
-    outcome = execute(Merge(shape, (piece,), 5), target, Mark("steps", sequence, 1), Mode.MIRROR)
+    outcome = execute(Merge(shape, (piece,), 5), target, tag(), Mode.MIRROR)
 
     assert [each.reason for each in outcome.rejected] == ["column day (date): a key without a value"]
     assert rows_of(target, "days") == []
 
 
-def test_messages_are_set_aside_once(target: Target, sequence: int, tmp_path: Path) -> None:
+def test_messages_are_set_aside_once(target: Target, tmp_path: Path) -> None:
     path = tmp_path / "rejects[1]{2}*.parquet"
     message = {"topic": "t", "offset": 7, "key": b"k", "value": b"v", "reason": "why", "at": "$.x", "part": "value"}
     rejects = pa.Table.from_pylist([message]).append_column("partition", pa.array([1], pa.int32()))
-    pq.write_table(rejects.append_column("batch", pa.array([sequence])), path)
+    pq.write_table(rejects.append_column("batch", pa.array([3])), path)
     step = SetAside((str(path),))
 
-    outcomes = [execute(step, target, Mark("steps", sequence, 0), Mode.MIRROR) for _ in range(2)]
+    outcomes = [execute(step, target, tag(step.id), Mode.MIRROR) for _ in range(2)]
 
     assert [outcome.changed for outcome in outcomes] == [True, False]
-    found = target.read(REJECTS).where(f"batch = {sequence}").toArrow().to_pylist()
-    assert found == [{**message, "partition": 1, "batch": sequence}]
+    assert {outcome.version for outcome in outcomes} == {target.version(REJECTS)}
+    assert target.read(REJECTS).toArrow().to_pylist() == [{**message, "partition": 1, "batch": 3}]
 
 
-class Crash(Exception):
+# Columns
+
+
+def _phases(*columns: ColumnStep, mode: Mode = Mode.MIRROR) -> list[object]:
+    step = Alter(table("t"), table("t"), columns, 6)
+    return list(phases(step, LAYOUTS[mode], Policy(), lambda old, new: (old, new) == ("int", "bigint")))
+
+
+def test_changes_that_touch_no_values_are_collected_between_conversions() -> None:
+    number, text = Column.of("n", "int"), Column.of("n", "varchar(9)")
+    found = _phases(
+        NamedColumn("name", "other"),
+        NewColumn(Column.of("m", "int"), Place(), None),
+        NewColumn(number, Place(first=True), "7"),
+        TypedColumn(number, text),
+        PlacedColumn("n", Place(after="id")),
+        TypedColumn(Column.of("w", "int"), Column.of("w", "bigint")),
+        GoneColumn("m"),
+    )
+
+    added = (
+        RenameColumn("name", "other"),
+        AddColumn(Field("m", "int")),
+        AddColumn(Field("n", "int"), Place(first=True)),
+    )
+    making = AddColumn(Field("_tw_new_n", "string"), Place(after="n"))
+    rest = (DropColumn("n"), RenameColumn("_tw_new_n", "n"), MoveColumn("n", Place(after="id")))
+    assert found == [
+        added,
+        Rewrite((("n", "CAST('7' AS int)"),)),
+        (making,),
+        Rewrite((("_tw_new_n", "left(CAST(`n` AS string), 9)"),)),
+        (*rest, WidenColumn("w", "bigint"), DropColumn("m")),
+    ]
+
+
+def test_columns_beside_a_column_change_with_it() -> None:
+    (made_, rewritten, done) = _phases(TypedColumn(NAME, Column.of("name", "int")), mode=Mode.HISTORY)
+
+    assert [change.field.name for change in made_] == ["_tw_new_name", "_tw_new__tw_old_name"]  # type: ignore[attr-defined]
+    assert [column for column, _ in rewritten.values] == ["_tw_new_name", "_tw_new__tw_old_name"]  # type: ignore[attr-defined]
+    assert len(done) == 4  # type: ignore[arg-type]
+
+
+class Crash(BaseException):
     """The process dies."""
 
 
-class Fragile(MemoryJournal):
-    """A journal that dies after so many records, before the next one is kept."""
+@contextmanager
+def crash(monkeypatch: pytest.MonkeyPatch, at: int, *, done: bool) -> Iterator[None]:
+    """Commits of the target and statements of Spark go well until a certain one, which dies before it or after it."""
+    left = at
 
-    left = 0
+    def crashing(write: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*arguments: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0 and not done:
+                raise Crash
+            answer = write(*arguments)
+            if left < 0:
+                raise Crash
+            return answer
 
-    def record(self, step: int, part: int | None = None) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise Crash
-        super().record(step, part)
+        return wrapper
 
-
-def plan(folder: Path) -> Iterator[Step]:
-    """Two tables, of which one gets other columns; then they swap their names, and one loses its row."""
-    one, two = table("one"), table("two")
-    wide = table("one", ID, Column.of("other", "varchar(20)"), Column.of("n", "varchar(9)"))
-    for each in (one, two):
-        yield Create(each, 1)
-        piece = stage(folder, each, [change(5, 1, None, {"id": 1, "name": each.name.table})])
-        yield Merge(each, (piece,), 5)
-    changes = (
-        NamedColumn("name", "other"),
-        NewColumn(Column.of("n", "int"), Place(), "7"),
-        TypedColumn(Column.of("n", "int"), Column.of("n", "varchar(9)")),
-    )
-    yield Alter(one, wide, changes, 6)
-    yield Rename(((one.name, two.name), (two.name, one.name)), 7)
-    yield Merge(one, (stage(folder, one, [change(8, 2, {"id": 1, "name": "two"}, None)]),), 8)
+    with monkeypatch.context() as patch:
+        for module in (iceberg_swap, delta_commit):
+            patch.setattr(module, "exchange", crashing(module.exchange))
+        patch.setattr("pyspark.sql.SparkSession.sql", crashing(_sql()))
+        yield
 
 
-def test_a_plan_that_is_run_again_after_every_crash_is_done_once(target: Target, sequence: int, tmp_path: Path) -> None:
-    steps = list(plan(tmp_path))
-    journal = Fragile()
+def _sql() -> Callable[..., Any]:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.sql
+
+
+@pytest.mark.parametrize("target", ["iceberg"], indirect=True)
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+def test_an_alter_goes_on_where_a_crash_left_it(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: bool
+) -> None:
+    """TIME to BIGINT changes values in place: doing it twice would spoil them."""
+    span, day = Column.of("t", "time"), Column.of("d", "varchar(20)")
     crashes = 0
-
     while True:
-        journal.left = 3
+        shape = table(f"halfway_{done}_{crashes}", ID, span, day)
+        after = table(shape.name.table, ID, Column.of("t", "bigint"), Column.of("e", "int"), Column.of("n", "int"))
+        made(target, tmp_path, shape, {"id": 1, "t": 3_723_000_000, "d": "12"})
+        columns = (
+            TypedColumn(span, Column.of("t", "bigint")),
+            NamedColumn("d", "e"),
+            TypedColumn(replace(day, name="e"), Column.of("e", "int")),
+            NewColumn(Column.of("n", "int"), Place(), "7"),
+        )
+        step = Alter(shape, after, columns, 6)
         try:
-            run_steps(steps, target, sync="crash", sequence=sequence, modes=[Mode.MIRROR] * len(steps), journal=journal)
-            break
+            with crash(monkeypatch, crashes, done=done):
+                execute(step, target, tag(step.id), Mode.MIRROR)
         except Crash:
             crashes += 1
+            execute(step, target, tag(step.id, epoch=2), Mode.MIRROR)
+            assert rows_of(target, shape.name.table) == [{"id": 1, "t": 10203, "e": 12, "n": 7}]
+        else:
+            break
 
-    assert crashes > 1
-    assert rows_of(target, "one") == []
-    assert rows_of(target, "two") == [{"id": 1, "other": "one", "n": "7"}]
-
-
-def test_no_step_begins_after_the_callback_raised(target: Target, sequence: int) -> None:
-    shape = table("after")
-
-    def die(number: int, step: Step, outcome: Outcome) -> None:
-        raise Crash
-
-    with pytest.raises(Crash):
-        run_steps(
-            [Create(shape, 1), Drop(shape.name, 2)],
-            target,
-            sync="callback",
-            sequence=sequence,
-            modes=[Mode.MIRROR] * 4,
-            journal=MemoryJournal(),
-            on_step=die,
-        )
-
-    assert target.exists(shape.name)
+    assert crashes == 6  # three statements and three swaps: before and after the conversion, and the end
 
 
-def test_a_conversion_goes_on_where_a_crash_left_it(target: Target, sequence: int, tmp_path: Path) -> None:
-    shape = table("halfway")
-    step = TypedColumn(NAME, Column.of("name", "int"))
-    execute(Create(shape, 1), target, Mark("steps", sequence, 0), Mode.MIRROR)
-    piece = stage(tmp_path, shape, [change(5, 1, None, {"id": 1, "name": "12"})])
-    execute(Merge(shape, (piece,), 5), target, Mark("steps", sequence, 1), Mode.MIRROR)
-    layout, policy = LAYOUTS[Mode.MIRROR], Settings().policy
+@pytest.mark.parametrize("target", ["iceberg"], indirect=True)
+def test_a_value_that_cannot_be_converted_makes_the_step_impossible(target: Target, tmp_path: Path) -> None:
+    shape, after = table("unfit"), table("unfit", ID, Column.of("name", "int"))
+    made(target, tmp_path, shape, {"id": 1, "name": "abc"})
+    step = Alter(shape, after, (TypedColumn(NAME, after.columns[1]),), 6)
 
-    change_column(step, target, shape.name, layout, policy)
-    target.rename_column(shape.name, "name", "_tw_new_name")  # as before the last thing it does
     for _ in range(2):
-        change_column(step, target, shape.name, layout, policy)
+        with pytest.raises(StepImpossible, match="a stored value cannot be converted to the new type") as caught:
+            execute(step, target, tag(step.id), Mode.MIRROR)
 
-    assert rows_of(target, "halfway") == [{"id": 1, "name": 12}]
+    assert (caught.value.step, caught.value.tables) == (step.id, (shape.name,))
+    assert "'abc'" in caught.value.reason
+    assert "\n" not in caught.value.reason
+    assert [row["name"] for row in rows_of(target, "unfit")] == ["abc"]
 
 
-def test_columns_that_rows_call_otherwise_are_found_and_those_they_lack_are_not(
-    target: Target, sequence: int, tmp_path: Path
-) -> None:
+def test_a_column_that_is_not_there_makes_the_step_impossible(target: Target) -> None:
+    shape = table("gone")
+    execute(Create(shape, 1), target, tag(), Mode.MIRROR)
+    step = Alter(shape, shape, (PlacedColumn("missing", Place(first=True)),), 6)
+
+    with pytest.raises(StepImpossible, match=r"steps\.gone: there is no column missing in steps\.gone"):
+        execute(step, target, tag(step.id), Mode.MIRROR)
+
+
+def test_columns_that_rows_call_otherwise_are_found_and_those_they_lack_are_not(target: Target, tmp_path: Path) -> None:
     shape, kept = (
         table("called"),
         table("called", Column.of("key", "int", primary_key=True), NAME, Column.of("n", "int")),
     )
-    execute(Create(kept, 1), target, Mark("steps", sequence, 0), Mode.MIRROR)
+    execute(Create(kept, 1), target, tag(), Mode.MIRROR)
     came = [change(2, 1, None, {"id": 1, "name": "a"}), change(3, 2, None, {"id": 2, "name": "b"})]
     moved = [change(4, 3, {"id": 2, "name": "b"}, {"id": 3, "name": "c"})]
     sources = {"key": "ID", "name": None, "n": "name_"}
 
-    execute(
-        Merge(kept, (stage(tmp_path, shape, [*came, *moved]),), 4, sources),
-        target,
-        Mark("steps", sequence, 1),
-        Mode.MIRROR,
-    )
+    execute(Merge(kept, (stage(tmp_path, shape, [*came, *moved]),), 4, sources), target, tag(), Mode.MIRROR)
 
     rows = target.read(kept.name).orderBy("key").toArrow().to_pylist()
     assert rows == [{"key": 1, "name": None, "n": None}, {"key": 3, "name": None, "n": None}]
 
 
-def test_a_table_that_is_kept_has_a_name_that_says_since_when(target: Target, sequence: int) -> None:
+# Names
+
+
+def test_a_table_that_is_kept_has_a_name_that_says_since_when(target: Target) -> None:
     shape = table("kept")
-    execute(Create(shape, 1), target, Mark("steps", sequence, 0), Mode.MIRROR)
+    made_ = execute(Create(shape, 1), target, tag(), Mode.MIRROR).version
+    assert made_ is not None
     dropping = Drop(shape.name, 7, keep=True)
 
-    outcomes = [execute(dropping, target, Mark("steps", sequence, 1), Mode.MIRROR).changed for _ in range(2)]
+    first, again = (execute(dropping, target, tag(dropping.id), Mode.MIRROR) for _ in range(2))
 
-    assert outcomes == [True, False]
+    (kept,) = first.renamed
+    assert kept == TableName("steps", "kept__dropped_7")
+    assert again.renamed == first.renamed == {kept: target.version(kept)}
     assert not target.exists(shape.name)
-    assert rows_of(target, "kept__dropped_7") == []
-    assert not execute(Rename((), 8), target, Mark("steps", sequence, 2), Mode.MIRROR).changed
+    assert rows_of(target, kept.table) == []
+    assert execute(Rename((), 8), target, tag(), Mode.MIRROR) == Outcome()
+
+
+def test_a_table_that_another_program_replaced_is_not_touched(target: Target) -> None:
+    shape = table("replaced")
+    planned = execute(Create(shape, 1), target, tag(), Mode.MIRROR).version
+    assert planned is not None
+    target.create(shape.name, (Field("foreign", "int"),), tag())
+    known = {shape.name: planned}
+
+    for step in (Drop(shape.name, 7), Create(shape, 8), Rename(((shape.name, TableName("steps", "other")),), 9)):
+        with pytest.raises(TargetError, match=r"steps\.replaced is not the table that the plan was made for"):
+            execute(step, target, tag(), Mode.MIRROR, known=known)
+
+    assert [field.name for field in target.fields(shape.name)] == ["foreign"]

@@ -20,7 +20,7 @@ HOUR = 3600.0
         (0.0, 2, 2),
         (0.0, 1, 6),
         (24.0, 2, 24 + 1),
-        (0.0, 99, None),  # a commit that nobody can date
+        (0.0, 99, None),  # a commit without a known time
     ],
 )
 def test_removed_files_stay_for_whole_hours_and_rather_too_long(

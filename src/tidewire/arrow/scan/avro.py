@@ -64,7 +64,11 @@ class Scanner:
         """The shape of messages whose parts begin so; ``None`` where only the codec knows what to do."""
         try:
             return self._shape(self._schema(key), self._schema(value))
-        except (DecodeError, RegistryError):
+        except DecodeError:
+            return None
+        except RegistryError as error:
+            if error.status != 404:
+                raise
             return None
 
     def _schema(self, head: bytes | None) -> str | None:

@@ -9,7 +9,7 @@ from tidewire.changefeed.config.replica import ReplicaConfig
 from tidewire.changefeed.config.sections import PLAIN_CSV, ColumnSelector, CsvConfig, DispatchRule, FilterConfig
 from tidewire.changefeed.config.uri import SinkKind, SinkURI
 from tidewire.codec import Options
-from tidewire.secrets import NO_SECRET, Secret, SecretURI
+from tidewire.kafka.settings import NO_SECURITY, Security
 
 
 class Acks(StrEnum):
@@ -27,53 +27,6 @@ class DateSeparator(StrEnum):
     YEAR = "year"
     MONTH = "month"
     DAY = "day"
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """An encrypted connection. The files are PEM; without them the system's certificates count."""
-
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-    insecure_skip_verify: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Gssapi:
-    """Kerberos. ``auth_type`` is ``user`` or ``keytab``."""
-
-    auth_type: str = ""
-    keytab_path: str = ""
-    kerberos_config_path: str = ""
-    service_name: str = ""
-    user: str = ""
-    password: Secret = NO_SECRET
-    realm: str = ""
-    disable_pafxfast: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OAuth:
-    """Tokens from an OAuth server. ``client_secret`` is decoded already."""
-
-    client_id: str
-    client_secret: Secret
-    token_url: SecretURI
-    scopes: tuple[str, ...] = ()
-    grant_type: str = "client_credentials"
-    audience: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Sasl:
-    """How a changefeed says who it is. ``mechanism`` is upper case, as brokers spell it: ``SCRAM-SHA-256``."""
-
-    mechanism: str
-    user: str = ""
-    password: Secret = NO_SECRET
-    gssapi: Gssapi | None = None
-    oauth: OAuth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +50,7 @@ class KafkaSettings:
     dial_timeout: float = 10.0
     read_timeout: float = 10.0
     write_timeout: float = 10.0
-    tls: Tls | None = None
-    sasl: Sasl | None = None
+    security: Security = NO_SECURITY
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from urllib.parse import unquote
 
 from tidewire.errors import ChangefeedError
+from tidewire.kafka.uri import brokers_of, decoded, parameters_of
 from tidewire.secrets import NO_SECRET, Secret, redacted
 
 __all__ = ["SCHEMES", "SinkKind", "SinkURI", "redacted"]
 
 INVALID = "CDC:ErrSinkURIInvalid"
-_DEFAULT_PORT = 9092
-_LARGEST_PORT = 65535
 
 
 class SinkKind(StrEnum):
@@ -89,16 +86,18 @@ class SinkURI:
         authority, path = _split(rest)
         info, _, hosts = authority.rpartition("@")
         user, _, password = info.partition(":")
-        decode = _decoder(text)
-        return cls(
-            Secret(text),
-            scheme,
-            _HOSTS[SCHEMES[scheme]](text, decode(hosts)),
-            decode(user),
-            Secret(decode(password)),
-            decode(path),
-            _parameters(query, decode),
-        )
+        try:
+            return cls(
+                Secret(text),
+                scheme,
+                _HOSTS[SCHEMES[scheme]](decoded(hosts)),
+                decoded(user),
+                Secret(decoded(password)),
+                decoded(path),
+                parameters_of(query),
+            )
+        except ValueError as error:
+            raise _invalid(text, str(error)) from None
 
     def __repr__(self) -> str:
         return f"SinkURI({redacted(self.text)!r})"
@@ -140,69 +139,17 @@ def _split(rest: str) -> tuple[str, str]:
     return authority, slash + path
 
 
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-
-
-def _decoder(text: str) -> Callable[[str], str]:
-    def decode(part: str) -> str:
-        if _BAD_ESCAPE.search(part):
-            raise _invalid(text, "a percent sign must be followed by two hexadecimal digits; write %25 for the sign")
-        try:
-            return unquote(part, errors="strict")
-        except UnicodeDecodeError:
-            raise _invalid(text, "its percent-encoded bytes are not UTF-8") from None
-
-    return decode
-
-
-def _parameters(query: str, decode: Callable[[str], str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for piece in query.split("&"):
-        name, _, value = piece.replace("+", "%20").partition("=")
-        if name:
-            found.setdefault(decode(name), decode(value))
-    return found
-
-
-def _brokers(text: str, authority: str) -> tuple[str, ...]:
-    brokers = tuple(_broker(text, part.strip()) for part in authority.split(","))
-    if brokers == ("",):
-        raise _invalid(text, "it names no broker; write kafka://host:9092/topic")
-    if "" in brokers:
-        raise _invalid(text, "one of its brokers is empty")
-    return brokers
-
-
-_BRACKETS = re.compile(r"(\[[0-9A-Fa-f:.%a-z]+\]):([0-9]+)")
-
-
-def _broker(text: str, part: str) -> str:
-    if not part:
-        return ""
-    if part.count(":") > 1:
-        bracketed = _BRACKETS.fullmatch(part)
-        if bracketed is None:
-            raise _invalid(text, "an IPv6 broker is written [address]:port")
-        host, port = bracketed.groups()
-    else:
-        host, _, port = part.partition(":")
-    port = port or str(_DEFAULT_PORT)
-    if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= _LARGEST_PORT:
-        raise _invalid(text, "one of its brokers is no host and port; write user and password percent-encoded")
-    return f"{host}:{port}"
-
-
-def _folder_host(text: str, authority: str) -> tuple[str, ...]:
+def _folder_host(authority: str) -> tuple[str, ...]:
     return () if authority in ("", "localhost") else (authority,)
 
 
-def _any_hosts(text: str, authority: str) -> tuple[str, ...]:
+def _any_hosts(authority: str) -> tuple[str, ...]:
     return tuple(part for part in authority.split(",") if part)
 
 
-_HOSTS: Mapping[SinkKind, Callable[[str, str], tuple[str, ...]]] = {
+_HOSTS: Mapping[SinkKind, Callable[[str], tuple[str, ...]]] = {
     **dict.fromkeys(SinkKind, _any_hosts),
-    SinkKind.KAFKA: _brokers,
+    SinkKind.KAFKA: brokers_of,
     SinkKind.FILE_TOPIC: _folder_host,
     SinkKind.STORAGE: _folder_host,
 }

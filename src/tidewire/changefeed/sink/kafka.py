@@ -1,93 +1,155 @@
-"""Kafka as a queue: an idempotent producer with a bounded buffer."""
+"""Kafka as a queue: a changefeed's settings in the words of Kafka's client, its topics, and the messages it sends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
-from tidewire.changefeed.config.settings import KafkaSettings
-from tidewire.changefeed.sink.kafka_client import INVALID, Cluster, connection, producing
-from tidewire.changefeed.sink.partitions import NEW_TOPIC, PartitionCounts
-from tidewire.errors import ChangefeedError, MissingExtra
+from tidewire.changefeed.config.settings import Acks, KafkaSettings
+from tidewire.changefeed.sink.partitions import INVALID, NEW_TOPIC, PartitionCounts
+from tidewire.errors import BrokerError, ChangefeedError, OptionError
+from tidewire.kafka.client import KafkaClient
+from tidewire.kafka.produce import MessageProducer
 from tidewire.model import Message
 
-try:
-    from confluent_kafka import KafkaError, KafkaException, Producer
-except ImportError as error:
-    raise MissingExtra("confluent-kafka", "kafka") from error
+UNREACHABLE: Final = "CDC:ErrKafkaNewProducer"
+NOT_CREATED: Final = "CDC:ErrKafkaCreateTopic"
+NOT_SENT: Final = "CDC:ErrKafkaAsyncSendMessage"
+HEADROOM: Final = 128
+"""What TiCDC leaves free below a topic's limit."""
 
-NOT_SENT = "CDC:ErrKafkaAsyncSendMessage"
-_WAIT_SECONDS = 0.1
+
+def connection(settings: KafkaSettings) -> dict[str, Any]:
+    """How to reach the brokers: what every client of a changefeed is configured with."""
+    try:
+        security = settings.security.settings(settings.brokers)
+    except OptionError as error:
+        raise ChangefeedError(INVALID, f"{error.name}: {error.reason}") from error
+    return {
+        **security,
+        "client.id": settings.client_id,
+        "socket.timeout.ms": _milliseconds(settings.read_timeout),
+        "socket.connection.setup.timeout.ms": max(1000, _milliseconds(settings.dial_timeout)),
+    }
+
+
+def patience(settings: KafkaSettings) -> float:
+    """How many seconds brokers are waited for."""
+    return max(1.0, settings.dial_timeout + settings.read_timeout)
+
+
+def producing(settings: KafkaSettings) -> dict[str, Any]:
+    """How messages are sent: in order, once, and given up after the retries the changefeed is allowed."""
+    tried = _milliseconds(settings.write_timeout) * (settings.max_retry + 1)
+    idempotent = settings.required_acks is Acks.ALL
+    return {
+        "acks": settings.required_acks.value,
+        "enable.idempotence": idempotent,
+        **({} if idempotent else {"max.in.flight.requests.per.connection": 1}),
+        "compression.type": settings.compression,
+        "linger.ms": 5,
+        "message.timeout.ms": max(tried, 1000),
+        "request.timeout.ms": max(1, min(_milliseconds(settings.write_timeout), 900_000)),
+        "queue.buffering.max.messages": 100_000,
+        "queue.buffering.max.kbytes": 64 * 1024,
+        "message.max.bytes": 1_000_000_000,
+        "delivery.report.only.error": True,
+    }
+
+
+@contextmanager
+def coded(transient: str, final: str) -> Iterator[None]:
+    """Give the errors of brokers TiCDC's codes: one for those that pass, one for those that do not."""
+    try:
+        yield
+    except BrokerError as error:
+        raise ChangefeedError(transient if error.transient else final, str(error)) from error
 
 
 class KafkaQueue:
     """Topics of a Kafka cluster. The default topic is there, and its settings are checked, once this is made."""
 
     def __init__(self, settings: KafkaSettings, default_topic: str, clock: Callable[[], float] = monotonic) -> None:
-        self._cluster = Cluster(settings, NEW_TOPIC)
-        self._counts = PartitionCounts(self._cluster.partitions, default_topic, settings.partition_num, clock)
-        self.message_limit = self._cluster.message_limit(default_topic)
-        self._failure: KafkaError | None = None
-        callbacks = {"on_delivery": self._delivered, "error_cb": self._failed}
-        try:
-            self._producer = Producer({**connection(settings), **producing(settings), **callbacks})
-        except (KafkaException, ValueError) as error:
-            raise ChangefeedError(INVALID, f"Kafka's client does not take the settings: {error}") from error
+        topics = _Topics(settings)
+        self._counts = PartitionCounts(topics.partitions, default_topic, settings.partition_num, clock)
+        self.message_limit = topics.message_limit(default_topic)
+        with coded(UNREACHABLE, INVALID):
+            self._producer = MessageProducer(connection(settings) | producing(settings))
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; it is made if there is none of that name."""
+        """How many partitions a topic has; it is created if it does not exist."""
         return self._counts.of(topic)
 
     def send(self, topic: str, partition: int, messages: Iterable[Message]) -> None:
-        """Hand messages to the producer; waits where too many are on their way already."""
-        for message in messages:
-            headers = {"headers": list(message.headers)} if message.headers else {}
-            self._produce(topic, partition, message.key, message.value, headers)
-        self._look()
+        """Hand messages to the producer; waits if too many are on their way already."""
+        with coded(NOT_SENT, NOT_SENT):
+            self._producer.send(topic, partition, messages)
 
     def flush(self) -> None:
-        """Wait until the brokers have acknowledged everything; an error where they do not."""
-        while self._producer.flush(_WAIT_SECONDS):
-            self._raise_failure()
-        self._raise_failure()
+        """Wait until the brokers have acknowledged everything. Raises an error if they do not."""
+        with coded(NOT_SENT, NOT_SENT):
+            self._producer.flush()
 
     def close(self) -> None:
-        """Drop what was not sent and let go of the connections."""
-        self._producer.purge()
-        self._producer.flush(_WAIT_SECONDS)
-
-    def _produce(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: dict[str, Any]
-    ) -> None:
-        while True:
-            try:
-                self._producer.produce(topic, value=value, key=key, partition=partition, **headers)
-            except BufferError:
-                self._producer.poll(_WAIT_SECONDS)
-                self._raise_failure()
-            except KafkaException as error:
-                raise _not_sent(error.args[0]) from error
-            else:
-                return
-
-    def _look(self) -> None:
-        self._producer.poll(0)
-        self._raise_failure()
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise _not_sent(self._failure)
-
-    def _delivered(self, error: KafkaError | None, _: Any) -> None:
-        if error is not None and self._failure is None:
-            self._failure = error
-
-    def _failed(self, error: KafkaError) -> None:
-        """Troubles of the client itself; it gets over all of them but the fatal ones."""
-        if error.fatal() and self._failure is None:
-            self._failure = error
+        """Drop what was not sent and close the connections."""
+        self._producer.close()
 
 
-def _not_sent(error: KafkaError) -> ChangefeedError:
-    return ChangefeedError(NOT_SENT, f"Kafka did not take a message: {error.str()} ({error.name()})")
+class _Topics:
+    """How many partitions topics have, how large their messages may be, creating new ones."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._checked = False
+        seconds = patience(settings)
+        with coded(UNREACHABLE, INVALID):
+            self._client = KafkaClient(connection(settings), first_seconds=seconds, later_seconds=seconds)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; it is created if it does not exist and may be created."""
+        found = self._found(topic)
+        if found:
+            return found
+        if not self._settings.auto_create_topic:
+            raise ChangefeedError(
+                INVALID, f"topic {topic} does not exist and auto-create-topic is false; create it or allow it"
+            )
+        self._check_replicas()
+        with coded(NOT_CREATED, NOT_CREATED):
+            self._client.create_topic(
+                topic, self._settings.partition_num or NEW_TOPIC, self._settings.replication_factor
+            )
+        return self._found(topic)
+
+    def message_limit(self, topic: str) -> int:
+        """The largest message: ``max-message-bytes``, or less if the topic does not take so much."""
+        with coded(UNREACHABLE, INVALID):
+            limit = self._client.topic_setting(topic, "max.message.bytes")
+        wanted = self._settings.max_message_bytes
+        return wanted if limit is None else max(1, min(wanted, int(limit) - HEADROOM))
+
+    def _found(self, topic: str) -> int:
+        """The partitions of a topic, 0 if there is no such topic."""
+        with coded(UNREACHABLE, INVALID):
+            known = self._client.topics([topic]).get(topic)
+        return 0 if known is None else len(known.partitions)
+
+    def _check_replicas(self) -> None:
+        """If all replicas must acknowledge, there must be as many as the brokers insist on."""
+        if self._settings.required_acks is not Acks.ALL or self._checked:
+            return
+        self._checked = True
+        with coded(UNREACHABLE, INVALID):
+            least = self._client.broker_setting("min.insync.replicas")
+        factor = self._settings.replication_factor
+        if least is not None and factor < int(least):
+            raise ChangefeedError(
+                INVALID,
+                f"replication-factor is {factor}, but brokers want min.insync.replicas={least} and required-acks is -1",
+            )
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1000)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlencode
 
 from tidewire.changefeed.config.dispatching import dispatching
 from tidewire.changefeed.config.settings import Settings
-from tidewire.changefeed.config.uri import SinkKind
+from tidewire.changefeed.config.uri import SinkKind, SinkURI
 from tidewire.changefeed.outgoing import Outgoing
 from tidewire.changefeed.sink.base import Queue, Sink
 from tidewire.changefeed.sink.blackhole import BlackholeSink
@@ -15,6 +17,7 @@ from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.changefeed.sink.resources import resources_for
 from tidewire.codec import Options
 from tidewire.errors import ChangefeedError, MissingExtra
+from tidewire.storage import Storage, known_parameters, open_storage
 
 UNKNOWN = "CDC:ErrSinkURIInvalid"
 
@@ -62,13 +65,22 @@ def _file_topic(settings: Settings, _: int) -> Sink:
 def _storage(settings: Settings, start_ts: int) -> Sink:
     from tidewire.changefeed.sink.storage.records import records_for
     from tidewire.changefeed.sink.storage.sink import StorageSink
-    from tidewire.changefeed.sink.storage.store import open_store
 
     files, parsed = settings.storage, dispatching(settings)
     assert files is not None
     records = records_for(settings.protocol, files, settings.options, resources_for(settings.options))
-    store = open_store(settings.uri.scheme, files.folder, settings.uri.parameters)
-    return StorageSink(store, records, files, start_ts, Outgoing(parsed.filter.selectors, parsed.routing))
+    return StorageSink(
+        _store(settings.uri, files.folder), records, files, start_ts, Outgoing(parsed.filter.selectors, parsed.routing)
+    )
+
+
+def _store(uri: SinkURI, folder: str) -> Storage:
+    """The folder or the prefix that a URI names; in an object store the folder begins with the bucket."""
+    if uri.scheme == "file":
+        return open_storage(Path(folder), "sink-uri")
+    known = known_parameters(uri.scheme)
+    query = urlencode({name: value for name, value in uri.parameters.items() if name in known})
+    return open_storage(f"{uri.scheme}://{folder.lstrip('/')}?{query}", "sink-uri")
 
 
 _SINKS: Mapping[SinkKind, Callable[[Settings, int], Sink]] = {

@@ -14,7 +14,7 @@ from tidewire.codec.base import Resources
 from tidewire.codec.checksum import row_checksum
 from tidewire.codec.jsontext import Reader, once, read_json
 from tidewire.codec.options import CorruptionHandling, IntegrityCheck, Options
-from tidewire.errors import DecodeError, RegistryError
+from tidewire.errors import DecodeError, OptionError, RegistryError
 from tidewire.model import Checksum, Ddl, Event, Message, Op, Row, RowChange, TableName, TableSchema, Watermark
 
 _CACHED = 1000  # schemas; a topic has a few, a process may read many topics
@@ -23,7 +23,7 @@ _CACHED = 1000  # schemas; a topic has a few, a process may read many topics
 class Decoder:
     """Messages to events. It remembers the schemas it has seen and can be shared.
 
-    A registry that does not answer is not the message's fault: its ``RegistryError`` passes through.
+    A registry that does not answer (``RegistryError``) or was not given (``OptionError``) is not the message's fault.
     """
 
     def __init__(self, options: Options = Options(), resources: Resources = Resources()) -> None:
@@ -82,7 +82,7 @@ class Decoder:
     def _schema(self, schema_id: int, part: str) -> str:
         registry = self.resources.registry
         if registry is None:
-            raise DecodeError(PROTOCOL, f"a schema registry is needed to know schema {schema_id}", 1, part)
+            raise OptionError("schema-registry", f"it is needed to read messages with schema {schema_id}")
         try:
             return registry.schema(schema_id)
         except RegistryError as error:

@@ -1,4 +1,4 @@
-"""Wire values as their table is declared, in SQL.
+"""Wire values and defaults as their table is declared, in SQL.
 
 What a protocol does not tell is staged as the wire has it: the text of a DECIMAL, the index of an ENUM, the mask of a
 SET. The expressions here make of it what ``tidewire.arrow.declare`` makes of whole columns. They never raise: a value
@@ -8,26 +8,32 @@ that does not fit gives NULL, and :func:`misfit_sql` tells it from one that was 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from tidewire.arrow.convert import text_reader
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import engines
+from tidewire.errors import SyncError
 from tidewire.model import Column, MySQLType
 from tidewire.model.types import NUMBERED
 from tidewire.spark.apply.conversions import instant_sql, local_sql, text_sql
-from tidewire.spark.targets.sql_text import text_literal
+from tidewire.spark.targets.base import text_literal
 
 Template: TypeAlias = Callable[[str], str]
 """An expression around another one."""
 
 
 class Cast(NamedTuple):
-    """How a value is cast, and when that gives NULL because it does not fit; no ``misfit`` where it always fits."""
+    """How a value is cast, and when that gives NULL because it does not fit; no ``misfit`` if it always fits.
+
+    If the cast is not ``possible``, no value fits but NULL.
+    """
 
     value: Template
     misfit: Template | None = None
+    possible: bool = True
 
 
 def spark_type(column: Column, policy: Policy = Policy()) -> str:
@@ -55,6 +61,11 @@ def may_fail(wire: Column, declared: Column, policy: Policy = Policy()) -> bool:
     return _cast(wire, declared, policy).misfit is not None
 
 
+def can_cast(wire: Column, declared: Column, policy: Policy = Policy()) -> bool:
+    """Is there a value on the wire, other than NULL, that the declared type can hold?"""
+    return _cast(wire, declared, policy).possible
+
+
 def _cast(wire: Column, declared: Column, policy: Policy) -> Cast:
     if declared.type in NUMBERED and wire.type is declared.type and bool(wire.elements) != bool(declared.elements):
         return _NUMBERED[declared.type, bool(declared.elements)](declared if declared.elements else wire)
@@ -79,7 +90,7 @@ def _name(type_: pa.DataType) -> str:
 
 
 def _impossible(_: pa.DataType, goal: pa.DataType) -> Cast:
-    return Cast(lambda expr: f"CAST(NULL AS {_name(goal)})", lambda expr: f"{expr} IS NOT NULL")
+    return Cast(lambda expr: f"CAST(NULL AS {_name(goal)})", lambda expr: f"{expr} IS NOT NULL", False)
 
 
 def _safe(_: pa.DataType, goal: pa.DataType) -> Cast:
@@ -232,3 +243,56 @@ _NUMBERED: Mapping[tuple[MySQLType, bool], Callable[[Column], Cast]] = {
     (MySQLType.SET, False): _set_mask,
 }
 """Numbers to names, or names to numbers, by the column that has the names."""
+
+
+# Defaults
+
+
+def literal_sql(text: str | bytes | None, column: Column, policy: Policy = Policy()) -> str:
+    """A default, as a column's schema keeps it, in the column's Spark type; ``None`` is NULL.
+
+    The text is read as a value on the wire is: a TIMESTAMP is in the server's time zone, a date that the calendar does
+    not have is what the policy says.
+
+    >>> literal_sql("7", Column.of("n", "int"))
+    "CAST('7' AS int)"
+    """
+    type_ = policy.type_of(column)
+    value = None if text is None else _default(text, column, policy)
+    if value is None:
+        return f"CAST(NULL AS {engines(type_).spark})"
+    return _LITERALS.get(type_, _literal)(value, type_)
+
+
+def _default(text: str | bytes, column: Column, policy: Policy) -> Any:
+    if isinstance(text, bytes):
+        return text
+    if column.type in NUMBERED and column.elements:
+        return text
+    try:
+        read = text_reader(column, policy)([text])
+    except (ValueError, pa.ArrowException) as error:
+        raise SyncError(f"column {column.name}: {text!r} is not a value of {column.mysql_type}: {error}") from error
+    # Numbers of microseconds and days, which hold what Python's own types do not.
+    plain = {"timestamp": pa.int64(), "date32": pa.int32()}
+    for name, number in plain.items():
+        if str(read.type).startswith(name):
+            read = read.cast(number)
+    return read[0].as_py()
+
+
+def _literal(value: Any, type_: pa.DataType) -> str:
+    return f"CAST('{value}' AS {engines(type_).spark})"
+
+
+_LITERALS: Mapping[pa.DataType, Callable[[Any, pa.DataType], str]] = {
+    pa.string(): lambda value, _: text_literal(value),
+    pa.binary(): lambda value, _: f"X'{value.hex()}'",
+    pa.date32(): lambda value, _: f"date_from_unix_date({value})",
+    pa.timestamp("us"): lambda value, _: f"timestampadd(MICROSECOND, {value}, TIMESTAMP_NTZ '1970-01-01 00:00:00')",
+    pa.timestamp("us", "UTC"): lambda value, _: f"timestamp_micros({value})",
+    pa.list_(pa.float32()): lambda value, _: (
+        f"CAST(array({', '.join(f'{number!r}D' for number in value)}) AS array<float>)"
+    ),
+}
+"""Types whose values have another literal than their text, cast."""

@@ -1,13 +1,14 @@
 """The changes of a Merge step: staged files in, one row per change or per key out.
 
 Files of one shape and with the same bounds are read together, with a schema that is told, so that no file is opened to
-look for one. A change says something about one key, or, where an update moves a row, about two.
+look for one. A change says something about one key, or, if an update moves a row, about two. Keys are compared byte
+for byte: an UPDATE that changes a key has its old and its new value, so no collation is needed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -20,10 +21,8 @@ from tidewire.arrow.policy import Policy
 from tidewire.ddl.defaults import fill
 from tidewire.errors import SyncError
 from tidewire.model import Column, Position, TableSchema
-from tidewire.spark.apply.casts import cast_sql, misfit_sql, spark_type
-from tidewire.spark.apply.keys import fold_sql
-from tidewire.spark.apply.literals import literal_sql
-from tidewire.spark.targets.sql_text import quoted, text_literal
+from tidewire.spark.apply.casts import cast_sql, literal_sql, misfit_sql, spark_type
+from tidewire.spark.targets.base import quoted, text_literal
 from tidewire.sync.manifest import Partition, Rejected
 from tidewire.sync.steps import Merge, Slice
 
@@ -71,9 +70,9 @@ def surely_has_rows(slices: Iterable[Slice]) -> bool:
 class Changes:
     """The changes of a Merge step.
 
-    A key's values are in columns ``k0``, ``k1``… as they compare; the row is a struct ``row`` with the table's columns
-    in its types. ``lacks`` lists the columns that some shape does not have: in rows of that shape ``row`` has their
-    default, and ``missing`` their numbers.
+    A key's values are in columns ``k0``, ``k1``…; the row is a struct ``row`` with the table's columns in its types.
+    ``lacks`` lists the columns that some shape does not have: in rows of that shape ``row`` has their default, and
+    ``missing`` their numbers; see :func:`filled`.
     """
 
     def __init__(self, spark: SparkSession, merge: Merge, policy: Policy = Policy()) -> None:
@@ -90,9 +89,7 @@ class Changes:
         )
 
     def _told(self, scan: Scan, column: Column) -> Column | None:
-        """The column of the files that has the values of a table's column, if there is one."""
-        source = self._merge.source(column.name)
-        return None if source is None else _by_name(scan.shape).get(source)
+        return told_column(self._merge, scan.shape, column)
 
     @property
     def key(self) -> tuple[Column, ...]:
@@ -170,40 +167,49 @@ class Changes:
 
     def effects(self) -> DataFrame:
         """What the changes say about keys: ``ts, live, offset, sub, k0…, missing, row``; a delete has no row."""
-        parts = [part for scan in scans(self._merge.slices) for part in self._effects(scan)]
-        return reduce(DataFrame.unionAll, parts)
+        parts = [part for scan in scans(self._merge.slices) for part in (self._told_keys(scan), self._left_keys(scan))]
+        return reduce(DataFrame.unionAll, [part for part in parts if part is not None])
 
-    def _effects(self, scan: Scan) -> Iterator[DataFrame]:
-        rows, wire = self._fitting(scan), self._key_wire(scan)
-        place = ["_ts AS ts", f"_op <> {_DELETE} AS live", "_offset AS offset", "_sub AS sub"]
-        keys = [fold_sql(self._key_value(column, told), column) for column, told in wire]
+    def _told_keys(self, scan: Scan) -> DataFrame:
+        keys = [self._key_value(column, told) for column, told in self._key_wire(scan)]
         row = f"IF(_op = {_DELETE}, NULL, {self._row(scan)}) AS row"
-        yield rows.selectExpr(*place, *_numbered(keys), f"{self._missing(scan)} AS missing", row)
+        rank = ["_ts AS ts", f"_op <> {_DELETE} AS live", "_offset AS offset", "_sub AS sub"]
+        return self._fitting(scan).selectExpr(*rank, *_numbered(keys), f"{self._missing(scan)} AS missing", row)
+
+    def _left_keys(self, scan: Scan) -> DataFrame | None:
+        """The keys that updates moved their rows away from, as deletes; ``None`` if there surely are none."""
+        wire = self._key_wire(scan)
         if not scan.moves and set(scan.key) == {told.name for _, told in wire}:
-            return
-        old = [fold_sql(self._old_key_value(scan, column, told), column) for column, told in wire]
+            return None
+        keys = [self._key_value(column, told) for column, told in wire]
+        old = [self._old_key_value(scan, column, told) for column, told in wire]
         moved = " OR ".join(f"{before} <> {after}" for before, after in zip(old, keys, strict=True))
-        place[1] = "false AS live"
+        rank = ["_ts AS ts", "false AS live", "_offset AS offset", "_sub AS sub"]
         nothing = f"CAST(NULL AS struct<{self._row_type()}>) AS row"
-        yield rows.where(f"_op = {_UPDATE} AND before IS NOT NULL AND ({moved})").selectExpr(
-            *place, *_numbered(old), f"{_NONE_MISSING} AS missing", nothing
-        )
+        rows = self._fitting(scan).where(f"_op = {_UPDATE} AND before IS NOT NULL AND ({moved})")
+        return rows.selectExpr(*rank, *_numbered(old), f"{_NONE_MISSING} AS missing", nothing)
 
     def records(self) -> DataFrame:
-        """Every change: ``op, ts, topic, partition, offset, sub, k0…, missing, row, old``.
+        """Every change: ``op, ts, live, topic, partition, offset, sub, k0…, missing, row, old``.
 
         ``row`` of a delete has its key only. ``old`` is the row before; what an update does not tell of it is as after.
         """
         parts = [self._records(scan) for scan in scans(self._merge.slices, by_partition=True)]
         return reduce(DataFrame.unionAll, parts)
 
+    def left_keys(self) -> DataFrame | None:
+        """The keys that updates moved their rows away from, as deletes: ``ts, live, offset, sub, k0…``."""
+        parts = [part for scan in scans(self._merge.slices) if (part := self._left_keys(scan)) is not None]
+        return reduce(DataFrame.unionAll, parts).drop("missing", "row") if parts else None
+
     def _records(self, scan: Scan) -> DataFrame:
         assert scan.partition is not None
         topic, number = text_literal(scan.partition.topic), scan.partition.number
-        keys = [fold_sql(self._key_value(column, told), column) for column, told in self._key_wire(scan)]
+        keys = [self._key_value(column, told) for column, told in self._key_wire(scan)]
         return self._fitting(scan).selectExpr(
             f"{_OPS} AS op",
             "_ts AS ts",
+            f"_op <> {_DELETE} AS live",
             f"{topic} AS topic",
             f"{number} AS partition",
             "_offset AS offset",
@@ -246,9 +252,7 @@ class Changes:
         for column in self.table.columns:
             told = self._told(scan, column)
             if told is None:
-                # Without a default that was declared nothing is known of the value.
-                text = fill(replace(column, nullable=True))
-                values.append((column, literal_sql(text, column, self._policy)))
+                values.append((column, default_sql(column, self._policy)))
             else:
                 values.append((column, cast_sql(quoted("after", told.name), told, column, self._policy)))
         return self._struct(values)
@@ -288,6 +292,17 @@ def literal_path(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
+def told_column(merge: Merge, shape: Sequence[Column], column: Column) -> Column | None:
+    """The column of files with this shape that has the values of a table's column; ``None`` if they lack it."""
+    source = merge.source(column.name)
+    return None if source is None else next((each for each in shape if each.name.lower() == source), None)
+
+
+def default_sql(column: Column, policy: Policy) -> str:
+    """The value of a column that no change has told: its declared default, or NULL."""
+    return literal_sql(fill(replace(column, nullable=True)), column, policy)
+
+
 def key_columns(table: TableSchema) -> tuple[Column, ...]:
     """The columns that identify a row."""
     return tuple(column for column in table.columns if column.handle_key)
@@ -312,12 +327,45 @@ def last_per(rows: DataFrame, keys: Sequence[str], rank: Sequence[str]) -> DataF
     )
 
 
+def filled(changes: DataFrame, table: TableSchema, keys: Sequence[str], lacks: frozenset[str]) -> DataFrame:
+    """Changes whose row has, for a column that it does not tell, the value that the key's change before it left.
+
+    So the result does not depend on where passes end. After a delete, a column that is not told has its default.
+    ``missing`` is left with the columns that only the stored row can tell: no change before told them, and no delete
+    came before. Only columns in ``lacks`` cost anything.
+    """
+    if not lacks:
+        return changes
+    numbers = {number: column.name for number, column in enumerate(table.columns) if column.name in lacks}
+    key, rank = ", ".join(keys), f"ORDER BY {', '.join(LAST)} ROWS UNBOUNDED PRECEDING"
+    lives = changes.selectExpr("*", f"count_if(NOT live) OVER (PARTITION BY {key} {rank}) AS life")
+    told = (
+        f"last(IF(live AND NOT {misses(number)}, struct({quoted('row', name)} AS value), NULL), true) "
+        f"OVER (PARTITION BY {key}, life {rank}) AS told{number}"
+        for number, name in numbers.items()
+    )
+    values = (
+        f"{text_literal(column.name)}, "
+        + (f"IF(told{number} IS NULL, {value}, told{number}.value)" if number in numbers else value)
+        for number, column in enumerate(table.columns)
+        for value in (quoted("row", column.name),)
+    )
+    left = (f"IF({misses(number)} AND told{number} IS NULL, {number}, NULL)" for number in numbers)
+    others = [quoted(name) for name in changes.columns if name not in ("missing", "row")]
+    return lives.selectExpr("*", *told).selectExpr(
+        *others,
+        f"IF(live AND life = 0, array_compact(array({', '.join(left)})), NULL) AS missing",
+        f"IF(live, named_struct({', '.join(values)}), row) AS row",
+    )
+
+
+def misses(number: int, missing: str = "missing") -> str:
+    """Is a column, known by its number in the table, among those that a change does not tell?"""
+    return f"coalesce(array_contains({missing}, {number}), false)"
+
+
 def _numbered(keys: Sequence[str]) -> list[str]:
     return [f"{key} AS k{number}" for number, key in enumerate(keys)]
-
-
-def _by_name(columns: Iterable[Column]) -> Mapping[str, Column]:
-    return {column.name.lower(): column for column in columns}
 
 
 def _before(scan: Scan, told: Column) -> str:

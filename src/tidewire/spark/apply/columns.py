@@ -1,92 +1,173 @@
 """What an Alter step does to a table: its columns one after the other, in any mode.
 
-Every single change can be repeated, and is not begun again once the next one was.
+Changes that touch no values are collected and committed together. A conversion of values stands between such commits:
+an UPDATE, into a column of its own if the type changes. Each commit but the last is tagged as a part of the step, so
+the table itself says how far an Alter came, and a crash between two commits loses nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from tidewire.arrow.policy import Policy
-from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
+from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.edits import Place
-from tidewire.model import TableName
-from tidewire.spark.apply.casts import spark_type
+from tidewire.spark.apply.casts import literal_sql, spark_type
 from tidewire.spark.apply.conversions import convert_sql
-from tidewire.spark.apply.layout import META, Layout, user_columns
-from tidewire.spark.apply.literals import literal_sql
-from tidewire.spark.apply.statements import run
-from tidewire.spark.targets import Field, Target
-from tidewire.spark.targets.sql_text import quoted
+from tidewire.spark.apply.modes import META, Layout, user_columns
+from tidewire.spark.targets import (
+    AddColumn,
+    ColumnChange,
+    CommitTag,
+    DropColumn,
+    Field,
+    MoveColumn,
+    RenameColumn,
+    Target,
+    WidenColumn,
+    quoted,
+    run_statement,
+)
+from tidewire.spark.targets.base import AT_END, spelled
+from tidewire.sync.steps import Alter
 
 _MAKING = f"{META}new_"
 """How the name of a column begins whose values are being converted."""
 
 
-def change_column(step: ColumnStep, target: Target, name: TableName, layout: Layout, policy: Policy) -> None:
-    """Do one change of a table's columns."""
-    _CHANGES[type(step)](step, target, name, layout, policy)
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """An UPDATE: the values that columns get, and the rows that get them."""
+
+    values: tuple[tuple[str, str], ...]
+    where: str = "true"
 
 
-def _add(step: NewColumn, target: Target, name: TableName, layout: Layout, policy: Policy) -> None:
+Phase: TypeAlias = tuple[ColumnChange, ...] | Rewrite
+"""What one commit does: changes that touch no values, or an UPDATE."""
+
+
+def alter(step: Alter, target: Target, tag: CommitTag, layout: Layout, policy: Policy) -> str:
+    """Do an Alter step from where it stopped; the version that completes it."""
+    name, todo = step.after.name, phases(step, layout, policy, target.can_widen)
+    done = target.parts(name, tag.step)
+    last = len(todo) - 1
+    for number, phase in enumerate(todo):
+        if number < done:
+            continue
+        part = replace(tag, part=number)
+        if isinstance(phase, Rewrite):
+            values = ", ".join(f"{quoted(column)} = {value}" for column, value in phase.values)
+            run_statement(target, name, part, f"UPDATE {target.relation(name)} SET {values} WHERE {phase.where}")
+            continue
+        changes = _placed(phase, [field.name for field in target.fields(name)])
+        if number == last:
+            return target.alter(name, changes, tag)
+        target.alter(name, changes, part)
+    return target.alter(name, (), tag)
+
+
+def phases(step: Alter, layout: Layout, policy: Policy, can_widen: Callable[[str, str], bool]) -> list[Phase]:
+    """The commits of an Alter step. They depend on the step alone, so they are the same after a crash."""
+    found: list[Phase] = []
+    changes: list[ColumnChange] = []
+    for column in step.columns:
+        for each in _CHANGES[type(column)](column, layout, policy, can_widen):
+            if not isinstance(each, Rewrite):
+                changes.append(each)
+                continue
+            if changes:
+                found.append(tuple(changes))
+                changes = []
+            found.append(each)
+    return [*found, tuple(changes)] if changes else found
+
+
+def _placed(changes: Sequence[ColumnChange], names: list[str]) -> list[ColumnChange]:
+    """Changes with a place for new columns: after the table's own ones, before those that a mode adds."""
+    found = []
+    for change in changes:
+        if isinstance(change, AddColumn) and change.place == AT_END and not change.field.name.startswith(META):
+            own = user_columns(names)
+            change = replace(change, place=Place(after=own[-1]) if own else Place(first=True))
+        found.append(change)
+        names = _names_after(names, change)
+    return found
+
+
+def _names_after(names: list[str], change: ColumnChange) -> list[str]:
+    """The names of a table's columns after a change, as far as that matters for the place of new columns."""
+    match change:
+        case AddColumn(field, place) if spelled(names, field.name) is None:
+            after = None if place.after is None else spelled(names, place.after)
+            at = 0 if place.first else len(names) if after is None else names.index(after) + 1
+            return [*names[:at], field.name, *names[at:]]
+        case DropColumn(name):
+            return [other for other in names if other.lower() != name.lower()]
+        case RenameColumn(name, new):
+            return [new if other.lower() == name.lower() else other for other in names]
+        case MoveColumn(name, place):
+            found = spelled(names, name)
+            if found is not None and (place.first or place.after is not None):
+                left = [other for other in names if other != found]
+                return _names_after(left, AddColumn(Field(found, ""), place))
+    return names
+
+
+Part: TypeAlias = ColumnChange | Rewrite
+
+
+def _add(step: NewColumn, layout: Layout, policy: Policy, _: object) -> Iterator[Part]:
     column, type_ = step.column.name, spark_type(step.column, policy)
-    place = step.place
-    if place == Place():
-        own = user_columns(field.name for field in target.fields(name) if field.name.lower() != column.lower())
-        place = Place(after=own[-1]) if own else Place(first=True)
-    target.add_column(name, Field(column, type_), place)
+    yield AddColumn(Field(column, type_), step.place)
     for copy in layout.copies(column):
-        target.add_column(name, Field(copy, type_))
+        yield AddColumn(Field(copy, type_))
     value = literal_sql(step.fill, step.column, policy)
     if value != literal_sql(None, step.column, policy):
-        run(target, None, f"UPDATE {target.relation(name)} SET {quoted(column)} = {value} WHERE {layout.fill_where}")
+        yield Rewrite(((column, value),), layout.fill_where)
 
 
-def _drop(step: GoneColumn, target: Target, name: TableName, layout: Layout, _: Policy) -> None:
+def _drop(step: GoneColumn, layout: Layout, policy: Policy, _: object) -> Iterator[Part]:
     for column in (step.name, *layout.copies(step.name)):
-        target.drop_column(name, column)
+        yield DropColumn(column)
 
 
-def _rename(step: NamedColumn, target: Target, name: TableName, layout: Layout, _: Policy) -> None:
+def _rename(step: NamedColumn, layout: Layout, policy: Policy, _: object) -> Iterator[Part]:
     new = (step.new, *layout.copies(step.new))
     for column, other in zip((step.name, *layout.copies(step.name)), new, strict=True):
-        target.rename_column(name, column, other)
+        yield RenameColumn(column, other)
 
 
-def _place(step: PlacedColumn, target: Target, name: TableName, _: Layout, __: Policy) -> None:
+def _place(step: PlacedColumn, layout: Layout, policy: Policy, _: object) -> Iterator[Part]:
     if step.place != Place():
-        target.move_column(name, step.name, step.place)
+        yield MoveColumn(step.name, step.place)
 
 
-def _retype(step: TypedColumn, target: Target, name: TableName, layout: Layout, policy: Policy) -> None:
-    for column in (step.new.name, *layout.copies(step.new.name)):
-        _convert(step, target, name, column, policy)
-
-
-def _convert(step: TypedColumn, target: Target, name: TableName, column: str, policy: Policy) -> None:
+def _retype(step: TypedColumn, layout: Layout, policy: Policy, can_widen: Callable[[str, str], bool]) -> Iterator[Part]:
     """Convert the values of a column: in place, by the format itself, or by way of another column."""
+    columns = (step.new.name, *layout.copies(step.new.name))
     old, new = spark_type(step.old, policy), spark_type(step.new, policy)
-    value = convert_sql(quoted(column), step.old, step.new, policy)
+    values = {column: convert_sql(quoted(column), step.old, step.new, policy) for column in columns}
     if old == new:
-        if value != quoted(column):
-            run(target, None, f"UPDATE {target.relation(name)} SET {quoted(column)} = {value}")
+        if any(value != quoted(column) for column, value in values.items()):
+            yield Rewrite(tuple(values.items()))
         return
-    making = f"{_MAKING}{column}"
-    types = {field.name.lower(): field.type for field in target.fields(name)}
-    if column.lower() in types:
-        if types[column.lower()] == new and making.lower() not in types:
-            return
-        plain = value == f"CAST({quoted(column)} AS {new})"
-        if plain and making.lower() not in types and target.widen_column(name, column, new):
-            return
-        target.add_column(name, Field(making, new), Place(after=column))
-        run(target, None, f"UPDATE {target.relation(name)} SET {quoted(making)} = {value}")
-        target.drop_column(name, column)
-    target.rename_column(name, making, column)
+    plain = all(value == f"CAST({quoted(column)} AS {new})" for column, value in values.items())
+    if plain and can_widen(old, new):
+        for column in columns:
+            yield WidenColumn(column, new)
+        return
+    for column in columns:
+        yield AddColumn(Field(_MAKING + column, new), Place(after=column))
+    yield Rewrite(tuple((_MAKING + column, value) for column, value in values.items()))
+    for column in columns:
+        yield DropColumn(column)
+        yield RenameColumn(_MAKING + column, column)
 
 
-_CHANGES: Mapping[type, Callable[[Any, Target, TableName, Layout, Policy], None]] = {
+_CHANGES: Mapping[type, Callable[[Any, Layout, Policy, Callable[[str, str], bool]], Iterator[Part]]] = {
     NewColumn: _add,
     GoneColumn: _drop,
     NamedColumn: _rename,

@@ -14,7 +14,7 @@ from tidewire.arrow.types import engines
 from tidewire.errors import SyncError
 from tidewire.model import Column, MySQLType
 from tidewire.model.types import CHARS, FLOATS, INTEGERS
-from tidewire.spark.targets.sql_text import text_literal
+from tidewire.spark.targets.base import text_literal
 
 Converter: TypeAlias = Callable[[str, Column, Column, Policy], str]
 

@@ -2,68 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from heapq import heappop, heappush
+from typing import Final
 
+from tidewire.errors import Fenced, StepImpossible
 from tidewire.model import TableName
-from tidewire.spark.apply.execute import Journal, Outcome, Settings, execute
+from tidewire.spark.apply.execute import ApplySettings, Outcome, execute, misfits
 from tidewire.spark.apply.modes import Mode
-from tidewire.spark.targets import Mark, Target
-from tidewire.sync.steps import Step
+from tidewire.spark.targets import CommitTag, Target
+from tidewire.sync.manifest import Rejected
+from tidewire.sync.steps import Create, Drop, Merge, Rename, Step
 
-OnStep = Callable[[int, Step, Outcome], None]
+_NAMES: Final = (Create, Drop, Rename)
+"""Steps after which a name may lead to another table."""
 
 
-def run_steps(
-    steps: Sequence[Step],
-    target: Target,
-    *,
-    sync: str,
-    sequence: int,
-    modes: Sequence[Mode],
-    journal: Journal,
-    settings: Settings = Settings(),
-    workers: int = 4,
-    on_step: OnStep = lambda number, step, outcome: None,
-) -> dict[int, Outcome]:
-    """Do the steps of a plan that are not done, and say what became of each.
+class Applier:
+    """Does the steps of plans, one plan after the other, for the life of a sync.
 
-    ``modes`` are those the steps are done in. After a crash the same steps are given again, with the same sync,
-    sequence and journal. ``on_step`` is called from this thread when a step is done and recorded. Where a step or
-    ``on_step`` raises no further step begins; those that run are waited for.
+    It has one pool of threads. Each thread has a Spark session of its own, and a session has connections to its
+    catalog, so a pool for each plan would leak them.
     """
 
-    def do(number: int) -> Outcome:
-        step = steps[number]
-        if done[number]:
-            return Outcome(False)
-        outcome = execute(step, target, Mark(sync, sequence, number), modes[number], settings, journal)
-        journal.record(number)
-        return outcome
+    def __init__(self, target: Target, settings: ApplySettings = ApplySettings(), workers: int = 4) -> None:
+        self._target = target
+        self._settings = settings
+        self._workers = workers
+        self._pool = ThreadPoolExecutor(workers, "tidewire-step")
+        self._fitting: set[object] = set()
 
-    done, before = finished(steps, journal), predecessors(steps)
-    later, left = _followers(before), [len(earlier) for earlier in before]
-    ready = [number for number, count in enumerate(left) if not count]
-    outcomes: dict[int, Outcome] = {}
-    running: dict[Future[Outcome], int] = {}
-    pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="tidewire-step")
-    try:
-        while ready or running:
-            while ready and len(running) < workers:
+    def close(self) -> None:
+        """End the threads and release their sessions."""
+        self._pool.shutdown(cancel_futures=True)
+        self._target.close()
+
+    def misfits(self, merges: Sequence[Merge]) -> list[Rejected]:
+        """The changes of Merge steps that do not fit their tables."""
+        found = list(self._pool.map(lambda step: misfits(step, self._target, self._settings), merges))
+        self._fitting = {_content(step) for step, rejected in zip(merges, found, strict=True) if not rejected}
+        return [each for rejected in found for each in rejected]
+
+    def run(
+        self,
+        steps: Sequence[Step],
+        modes: Sequence[Mode],
+        *,
+        tag: Callable[[Step], CommitTag],
+        known: Mapping[TableName, str] = {},
+        on_step: Callable[[Step], None] = lambda step: None,
+    ) -> dict[str, Outcome | StepImpossible]:
+        """Do the steps of a plan that are not done, and say what became of each, by the ids in their tags.
+
+        If a step is impossible, the steps that depend on it, because they touch one of its tables or depend on one that
+        does, are not run and are not in the answer. Any other failure is raised once the running steps have ended, and
+        no further step begins; the same holds for ``on_step``, which is called from this thread after each step.
+        ``known`` has the versions of the tables that the plan was made for: a step that changes the name of a table
+        refuses another table under that name.
+        """
+        return _Run(self, steps, modes, [tag(step) for step in steps], known, on_step).run()
+
+    def has_begun(self, step: Step, tag: CommitTag) -> bool:
+        """Has a step left anything in its tables or in their names? Then the steps before it are done."""
+        target = self._target
+        found = any(target.find(name, tag.step) or target.parts(name, tag.step) for name in step.tables)
+        return found or target.moved(tag)
+
+    def submit(self, step: Step, tag: CommitTag, mode: Mode, known: Mapping[TableName, str]) -> Future[Outcome]:
+        """Begin a step in a thread of the pool."""
+        fits = isinstance(step, Merge) and _content(step) in self._fitting
+        settings = replace(self._settings, check=False) if fits else self._settings
+        return self._pool.submit(execute, step, self._target, tag, mode, settings, known)
+
+    @property
+    def workers(self) -> int:
+        """How many steps run at the same time."""
+        return self._workers
+
+
+def _content(merge: Merge) -> object:
+    """What decides whether the changes of a step fit, whatever its table is called in the target."""
+    return merge.slices, merge.table.columns, tuple(sorted(merge.sources.items()))
+
+
+class _Run:
+    """One plan."""
+
+    def __init__(
+        self,
+        applier: Applier,
+        steps: Sequence[Step],
+        modes: Sequence[Mode],
+        tags: Sequence[CommitTag],
+        known: Mapping[TableName, str],
+        on_step: Callable[[Step], None],
+    ) -> None:
+        self._applier = applier
+        self._steps = steps
+        self._modes = modes
+        self._tags = tags
+        self._known = dict(known)
+        self._on_step = on_step
+        self._before = predecessors(steps)
+        self._later = _followers(self._before)
+        self._outcomes: dict[str, Outcome | StepImpossible] = {}
+
+    def run(self) -> dict[str, Outcome | StepImpossible]:
+        left = [len(earlier) for earlier in self._before]
+        ready = [number for number, count in enumerate(left) if not count]
+        done = self._done()
+        running: dict[Future[Outcome], int] = {}
+        failures: list[BaseException] = []
+        while running or (ready and not failures):
+            while ready and not failures and len(running) < self._applier.workers:
                 number = heappop(ready)
-                running[pool.submit(do, number)] = number
+                running[self._begin(number, skipped=number in done)] = number
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 number = running.pop(future)
-                outcomes[number] = future.result()
-                for follower in later[number]:
+                try:
+                    if not self._ended(number, future):
+                        continue
+                except BaseException as error:
+                    failures.append(error)
+                    continue
+                for follower in self._later[number]:
                     left[follower] -= 1
                     if not left[follower]:
                         heappush(ready, follower)
-                on_step(number, steps[number], outcomes[number])
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return outcomes
+        if failures:
+            raise next((error for error in failures if isinstance(error, Fenced)), failures[0])
+        return self._outcomes
+
+    def _done(self) -> set[int]:
+        """The steps that are done because a later one has begun that gives a name to another table.
+
+        Such a step cannot be looked up any more in the table that has the name now. Looking costs time, so only steps
+        that come after another one are looked at; all others are looked up when they come.
+        """
+        done: set[int] = set()
+        for number in reversed(range(len(self._steps))):
+            step, earlier = self._steps[number], self._before[number]
+            renames = isinstance(step, _NAMES) and bool(earlier)
+            if number in done or (renames and self._applier.has_begun(step, self._tags[number])):
+                done |= earlier
+        return done
+
+    def _begin(self, number: int, *, skipped: bool) -> Future[Outcome]:
+        step = self._steps[number]
+        if skipped and not isinstance(step, Rename):  # a rename that is complete tells the versions it left
+            done: Future[Outcome] = Future()
+            done.set_result(Outcome())
+            return done
+        return self._applier.submit(step, self._tags[number], self._modes[number], dict(self._known))
+
+    def _ended(self, number: int, future: Future[Outcome]) -> bool:
+        """Note what became of a step; may the next steps of its tables begin?"""
+        step, id_ = self._steps[number], self._tags[number].step
+        try:
+            outcome = future.result()
+        except StepImpossible as error:
+            self._outcomes[id_] = error
+            return False
+        self._outcomes[id_] = outcome
+        self._follow(step, outcome)
+        self._on_step(step)
+        return True
+
+    def _follow(self, step: Step, outcome: Outcome) -> None:
+        """Which table a name leads to after a step."""
+        match step:
+            case Create() if outcome.version is not None:
+                self._known[step.table.name] = outcome.version
+            case Drop(name):
+                self._known.pop(name, None)
+            case Rename(moves):
+                moved = {new: self._known.pop(old, None) for old, new in moves}
+                self._known |= {new: version for new, version in moved.items() if version is not None}
 
 
 def predecessors(steps: Sequence[Step]) -> list[set[int]]:
@@ -83,14 +199,3 @@ def _followers(before: Sequence[set[int]]) -> list[list[int]]:
         for each in earlier:
             found[each].append(number)
     return found
-
-
-def finished(steps: Sequence[Step], journal: Journal) -> list[bool]:
-    """Which steps are done: those recorded, and those before a recorded one of the same table."""
-    done = [journal.done(number) for number in range(len(steps))]
-    before = predecessors(steps)
-    for number in reversed(range(len(steps))):
-        if done[number]:
-            for earlier in before[number]:
-                done[earlier] = True
-    return done

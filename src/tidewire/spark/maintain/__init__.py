@@ -1,22 +1,19 @@
-"""Keeping a target in order while it lives on: few files, few versions, nothing left lying about."""
+"""Keeping a target in order while it lives on: few files, few versions, no leftovers."""
 
 from __future__ import annotations
 
-from tidewire.spark.maintain.ages import parse_age
-from tidewire.spark.maintain.records import moved_on
-from tidewire.spark.maintain.run import Maintained, Settings, TableUpkeep, maintain
-from tidewire.spark.maintain.schedule import DEFAULT, Every, Schedule
-from tidewire.spark.maintain.turns import turn
+from tidewire.spark.maintain.retention import parse_age
+from tidewire.spark.maintain.run import Maintained, MaintenanceSettings, TableUpkeep, maintain
+from tidewire.spark.maintain.schedule import DEFAULT, Every, Upkeep, told
 
 __all__ = [
     "DEFAULT",
     "Every",
     "Maintained",
-    "Schedule",
-    "Settings",
+    "MaintenanceSettings",
     "TableUpkeep",
+    "Upkeep",
     "maintain",
-    "moved_on",
     "parse_age",
-    "turn",
+    "told",
 ]

@@ -1,43 +1,47 @@
-"""Maintenance inside a sync: every so often, between two batches."""
+"""Maintenance inside a sync: every so often, one table after the other, each between two passes."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from tidewire.errors import OptionError
-from tidewire.spark.maintain.ages import parse_age
-from tidewire.spark.maintain.run import Maintained, Settings, maintain
-from tidewire.spark.targets import Target
-from tidewire.spark.work import Work
+from tidewire.model import TableName
+from tidewire.spark.maintain.retention import parse_age
+from tidewire.spark.maintain.run import Maintenance, TableUpkeep
+from tidewire.spark.targets import CommitTag, Target
+from tidewire.storage import Storage
+from tidewire.sync.documents import decode, encode
 
 NEVER: Final = "never"
-_NAME = "maintain/last.json"
-_SECONDS: Final = 300.0
-"""No table is begun after so long: new changes wait meanwhile."""
+_NAME: Final = "upkeep"
+_THIN_SECONDS: Final = 60.0
+"""How often publications are thinned and leftovers looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """How often: after so many seconds or so many batches; neither is never."""
+    """How often a table is maintained: after so many seconds, or after so many plans that changed it."""
 
     seconds: float | None = None
-    batches: int | None = None
+    passes: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> Every:
-        """The time or the number of batches in a text such as ``1h``, ``100b`` or ``never``.
+        """The time or the number of passes in a text such as ``1h``, ``100b`` or ``never``.
 
         >>> Every.parse("100b")
-        Every(seconds=None, batches=100)
+        Every(seconds=None, passes=100)
         """
         if text == NEVER:
             return cls()
         if re.fullmatch(r"\d{1,9}b", text, re.ASCII) and int(text[:-1]):
-            return cls(batches=int(text[:-1]))
+            return cls(passes=int(text[:-1]))
         try:
             seconds = parse_age(text).total_seconds()
         except OptionError:
@@ -49,68 +53,80 @@ class Every:
         return cls(seconds=seconds)
 
 
-DEFAULT: Final = Every(batches=100)
-"""A batch leaves a few small files in each table it changes; after a hundred a merge has to open a few hundred."""
+DEFAULT: Final = Every(passes=100)
+"""A pass leaves a few small files in each table it changes; after a hundred a merge has to open a few hundred."""
 
 
-class Schedule:
-    """When the next round is due. It is counted from the last one, whichever process did that."""
+class Counts(msgspec.Struct, frozen=True):
+    """How many plans have changed each table since it was maintained."""
+
+    changes: Mapping[TableName, int]
+
+
+class Upkeep:
+    """Which table of a running sync is due, and what is done for it."""
 
     def __init__(
         self,
         every: Every,
         target: Target,
-        work: Work,
-        settings: Settings = Settings(),
-        clock: Callable[[], float] = time.time,
+        storage: Storage,
+        tag: CommitTag | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._every = every
-        self._target = target
-        self._work = work
-        self._settings = replace(settings, seconds=_SECONDS)
+        self._maintenance = Maintenance(target, storage, tag=tag)
+        self._storage = storage
         self._clock = clock
-        self._last: tuple[int, float] | None = None
+        data = storage.read(_NAME)
+        self._changes = {} if data is None else dict(decode(data, Counts).changes)
+        self._since = dict.fromkeys(self._changes, clock())
+        self._thinned = clock()
 
-    def after(self, sequence: int) -> tuple[str, ...]:
-        """Do a round after a plan, if it is due; what there is to tell of it. Whatever goes wrong is only told."""
-        if not self._due(sequence):
-            return ()
-        self._note(sequence)
-        try:
-            return tuple(told(maintain(self._target, self._work, self._settings)))
-        except Exception as error:
-            return (f"maintenance: {(str(error) or repr(error)).splitlines()[0]}",)
+    def changed(self, name: TableName) -> None:
+        """A plan changed a table."""
+        self._changes[name] = self._changes.get(name, 0) + 1
+        self._since.setdefault(name, self._clock())
 
-    def _due(self, sequence: int) -> bool:
-        if self._every == Every():
-            return False
-        if self._last is None:
-            document = self._work.read(_NAME)
-            self._last = None if document is None else (document["sequence"], document["at"])
-        if self._last is None:
-            self._note(0 if self._every.batches else sequence)
-        assert self._last is not None
-        plan, at = self._last
-        batches, seconds = self._every.batches, self._every.seconds
-        return (batches is not None and sequence - plan >= batches) or (
-            seconds is not None and self._clock() - at >= seconds
-        )
+    def due(self) -> TableName | None:
+        """The table that is due and has waited longest, if there is one."""
+        passes, seconds = self._every.passes, self._every.seconds
+        found = [
+            (self._since[name], name)
+            for name, count in self._changes.items()
+            if (passes is not None and count >= passes)
+            or (seconds is not None and self._clock() - self._since[name] >= seconds)
+        ]
+        return min(found)[1] if found else None
 
-    def _note(self, sequence: int) -> None:
-        self._last = sequence, self._clock()
-        self._work.write(_NAME, {"sequence": sequence, "at": self._last[1]})
+    def tend(self, name: TableName) -> TableUpkeep:
+        """Compact a table and expire its old versions."""
+        self.forget(name)
+        return self._maintenance.keep_up(name, self._maintenance.needed())
+
+    def forget(self, name: TableName) -> None:
+        """A table was maintained, or is gone."""
+        self._changes.pop(name, None)
+        self._since.pop(name, None)
+
+    def thin(self) -> None:
+        """Thin publications and delete leftover files, at most once a minute."""
+        if self._clock() - self._thinned >= _THIN_SECONDS:
+            self._thinned = self._clock()
+            self._maintenance.thin()
+            self._maintenance.clean()
+            self.save()
+
+    def save(self) -> None:
+        """Keep the counts of changes: a sync that is started again and again goes on counting."""
+        self._storage.put(_NAME, encode(Counts(self._changes)))
 
 
-def told(done: Maintained) -> Iterator[str]:
-    """A round in a few sentences."""
-    before, after = ([getattr(each, side) for each in done.tables] for side in ("before", "after"))
-    files, versions = (
-        [sum(getattr(size, what) for size in sizes) for sizes in (before, after)] for what in ("files", "versions")
+def told(done: TableUpkeep) -> str:
+    """What was done for a table, in one line."""
+    if done.problem is not None:
+        return f"maintenance of {done.table}: {done.problem}"
+    return (
+        f"maintenance of {done.table}: files {done.before.files} to {done.after.files}, "
+        f"versions {done.before.versions} to {done.after.versions}"
     )
-    yield (
-        f"maintenance of {len(done.tables)} tables took {done.seconds:.1f} s: files {files[0]} to {files[1]}, "
-        f"versions {versions[0]} to {versions[1]}, {done.moments} moments and {done.leftovers} leftovers gone"
-    )
-    if done.left:
-        yield f"maintenance: {done.left} tables wait for the next round"
-    yield from (f"maintenance of {problem}" for problem in done.problems)

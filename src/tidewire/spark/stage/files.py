@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 
 from tidewire.arrow import OpCode
 from tidewire.model import TableSchema
-from tidewire.spark.work import Work
+from tidewire.storage import Storage
 from tidewire.sync.manifest import Partition, StagedFile
 
 _GROUP_BYTES: Final = 16 << 20
 """A file's rows wait in memory up to here and then make a row group."""
 
-_GROUP_ROWS: Final = 16384
+GROUP_ROWS: Final = 16384
 """A step that takes some of a file's rows, by ts, passes over the groups that have none."""
 
 _WAITING_BYTES: Final = 64 << 20
@@ -29,29 +29,30 @@ _WAITING_BYTES: Final = 64 << 20
 _MOST_OPEN: Final = 64
 """Files that are open at a time; each keeps a buffer and, in an object store, an upload."""
 
-_PARQUET: Final[dict[str, Any]] = {
+PARQUET: Final[dict[str, Any]] = {
     # The files are a fifth of their size for two hundredths of the time it takes to stage them; dictionaries would cost
     # as much again and gain nothing.
     "compression": "zstd",
     "compression_level": 1,
     "use_dictionary": False,
-    # Steps take rows by ts; nobody looks for other values here.
+    # Steps select rows by ts and by nothing else.
     "write_statistics": ["_ts"],
     "coerce_timestamps": "us",
     "store_schema": False,
 }
+"""How staged files are written."""
 
 _Key = tuple[Partition, TableSchema, pa.Schema]
 
-NOWHERE: Final = (1 << 63, -(1 << 63))
-"""The bounds of no number."""
+NO_BOUNDS: Final = (1 << 63, -(1 << 63))
+"""The initial (min, max), before any row."""
 
 
 @dataclass(slots=True, eq=False)
 class _File:
     """One file on its way: rows that wait, a writer once some were written, and what the manifest says."""
 
-    path: str
+    name: str
     shape: TableSchema
     partition: Partition
     schema: pa.Schema
@@ -60,8 +61,8 @@ class _File:
     writer: pq.ParquetWriter | None = None
     sink: Any = None
     rows: int = 0
-    ts: tuple[int, int] = NOWHERE
-    offsets: tuple[int, int] = NOWHERE
+    ts: tuple[int, int] = NO_BOUNDS
+    offsets: tuple[int, int] = NO_BOUNDS
     moves: bool = False
 
     def add(self, rows: pa.RecordBatch) -> int:
@@ -75,20 +76,22 @@ class _File:
         self.moves = self.moves or moves(rows, self.shape.handle_key)
         return size
 
-    def write(self, work: Work) -> None:
+    def write(self, storage: Storage) -> None:
         if self.writer is None:
-            self.sink = work.create(self.path)
-            self.writer = pq.ParquetWriter(self.sink, self.schema, **_PARQUET)
+            self.sink = storage.output(self.name)
+            self.writer = pq.ParquetWriter(self.sink, self.schema, **PARQUET)
         if self.waiting:
-            self.writer.write_table(pa.Table.from_batches(self.waiting, self.schema), row_group_size=_GROUP_ROWS)
+            self.writer.write_table(pa.Table.from_batches(self.waiting, self.schema), row_group_size=GROUP_ROWS)
         self.waiting, self.bytes = [], 0
 
-    def close(self, work: Work) -> StagedFile:
-        self.write(work)
+    def close(self, storage: Storage) -> StagedFile:
+        self.write(storage)
         assert self.writer is not None
         self.writer.close()
         self.sink.close()
-        return StagedFile(self.path, self.shape, self.partition, self.rows, *self.ts, *self.offsets, self.moves)
+        return StagedFile(
+            storage.path(self.name), self.shape, self.partition, self.rows, *self.ts, *self.offsets, self.moves
+        )
 
 
 def moves(rows: pa.RecordBatch, key: tuple[str, ...]) -> bool:
@@ -110,8 +113,8 @@ def widened(bounds: tuple[int, int], values: pa.Array) -> tuple[int, int]:
 class RowFiles:
     """The files of rows of one task."""
 
-    def __init__(self, work: Work, folder: str, attempt: str) -> None:
-        self._work = work
+    def __init__(self, storage: Storage, folder: str, attempt: str) -> None:
+        self._storage = storage
         self._folder = folder
         self._attempt = attempt
         self._files: dict[_Key, _File] = {}
@@ -132,32 +135,32 @@ class RowFiles:
 
     def close(self) -> list[StagedFile]:
         """Finish all files."""
-        self._done += [file.close(self._work) for file in self._files.values()]
+        self._done += [file.close(self._storage) for file in self._files.values()]
         self._files = {}
         return self._done
 
     def _new(self, partition: Partition, shape: TableSchema, schema: pa.Schema) -> _File:
         self._made += 1
-        path = self._work.path(self._folder, f"{self._attempt}-{self._made}.parquet")
-        return _File(path, shape, partition, schema)
+        return _File(f"{self._folder}/{self._attempt}-{self._made}.parquet", shape, partition, schema)
 
     def _write(self, files: list[_File]) -> None:
         for file in files:
             self._waiting -= file.bytes
-            file.write(self._work)
+            file.write(self._storage)
         opened = [key for key, file in self._files.items() if file.writer is not None]
         for key in opened[: max(0, len(opened) - _MOST_OPEN)]:
             idle = self._files.pop(key)
             self._waiting -= idle.bytes
-            self._done.append(idle.close(self._work))
+            self._done.append(idle.close(self._storage))
 
 
 class MessageFile:
     """The messages that a task sets aside, whole; no file where there are none."""
 
-    def __init__(self, work: Work, path: str, schema: pa.Schema) -> None:
-        self.path = path
-        self._work = work
+    def __init__(self, storage: Storage, name: str, schema: pa.Schema) -> None:
+        self.path = storage.path(name)
+        self._storage = storage
+        self._name = name
         self._schema = schema
         self._waiting: list[dict[str, Any]] = []
         self._bytes = 0
@@ -183,7 +186,7 @@ class MessageFile:
 
     def _write(self) -> None:
         if self._writer is None:
-            self._sink = self._work.create(self.path)
+            self._sink = self._storage.output(self._name)
             self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
         self._writer.write_table(pa.Table.from_pylist(self._waiting, self._schema))
         self._waiting, self._bytes = [], 0

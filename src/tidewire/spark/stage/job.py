@@ -1,75 +1,127 @@
-"""The driver's part: one Spark job, and one manifest out of what its tasks report."""
+"""The driver's part of staging: one Spark job, or the same code here, and one manifest of what was found."""
 
 from __future__ import annotations
 
+import pickle
 import uuid
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Final
 
-from pyspark.sql import DataFrame
+import msgspec
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from tidewire.model import Message, Position, TableSchema
+from tidewire.spark.source import OffsetRange, Source
 from tidewire.spark.stage.files import MessageFile
 from tidewire.spark.stage.reader import Reader
-from tidewire.spark.stage.report import Report, Rising
-from tidewire.spark.stage.task import COLUMNS, REJECT, SEGMENT, Task, rising
-from tidewire.spark.work import Work
-from tidewire.sync.floors import Floors
-from tidewire.sync.manifest import Manifest, Parked, Partition, ReadRange, Rejected, StagedFile, newest
+from tidewire.spark.stage.task import RANGES, REJECT, FileWork, RangeWork, Task, TaskReport, Work
+from tidewire.storage import Storage
+from tidewire.sync.documents import decode
+from tidewire.sync.manifest import Manifest, Parked, Partition, ReadRange, Rejected, StagedFile
+from tidewire.sync.replays import Replays
 
-_PARKED = "key binary, value binary, topic string, partition int, offset long"
-_FOLDERS = ("staged", "parked", "rejects")
+FEW_MESSAGES: Final = 2_000
+"""A pass with so few messages is staged in the driver: a Spark job alone takes longer."""
+
+MESSAGES_PER_TASK: Final = 250_000
+"""A task stages about so many messages."""
+
+FOLDERS: Final = ("staged", "parked", "rejects")
+"""Where staged files, messages without a schema, and messages that cannot be read are."""
 
 
-def stage(
-    messages: DataFrame,
-    batch: int,
-    reader: Reader,
-    floors: Floors,
-    work: Work,
-    *,
-    ends: Callable[[], Mapping[Partition, int]],
-    parked: Sequence[Parked] = (),
-) -> Manifest:
-    """Stage a micro-batch with the columns of Spark's Kafka source, or with the names of files that have them.
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where messages come from and where their files go."""
 
-    ``parked`` are the messages of earlier batches that still wait for a schema. Those whose schema is known now are
-    staged along; the manifest's ``parked`` are all that go on waiting, old and new. ``ends`` is asked after the
-    messages were read.
+    spark: SparkSession
+    source: Source
+    storage: Storage
+    epoch: int
+
+    def run(
+        self,
+        ranges: Sequence[OffsetRange],
+        number: int,
+        reader: Reader,
+        replays: Replays,
+        *,
+        ends: Callable[[], Mapping[Partition, int]],
+        parked: Sequence[Parked] = (),
+        again: Mapping[Position, str] = {},
+    ) -> Manifest:
+        """Stage offset ranges.
+
+        ``parked`` are earlier messages that still wait for a schema. Those whose schema is known now are staged along;
+        the manifest's ``parked`` are all that go on waiting. ``again`` are messages that could not be read and are
+        tried again, each with the file it is kept in. ``ends`` is asked after the messages were read.
+        """
+        task = Task(self.epoch, number, reader, replays, self.storage, self.source.fetcher)
+        work: list[Work] = [RangeWork(*_place(each.partition), each.start, each.end) for each in ranges]
+        messages = sum(each.offsets for each in ranges) + len(again)
+        first = self._reports(task, [*work, *_file_work(again)], messages)
+        schemas = _schemas(first)
+        waiting = [*parked, *_all(first, "parked")]
+        known = {(schema.name, schema.version or 0) for schema in (*reader.schemas, *schemas)}
+        ready = {message.at: message.path for message in waiting if (message.table, message.version) in known}
+        second: list[TaskReport] = []
+        if ready:
+            task = replace(task, reader=replace(reader, schemas=(*reader.schemas, *schemas)))
+            second = self._reports(task, _file_work(ready), len(ready))
+            waiting = [message for message in waiting if message.at not in ready] + _all(second, "parked")
+        reports = [*first, *second]
+        if max(messages, len(ready)) > FEW_MESSAGES:
+            self._sweep(task.folder, reports)
+        read, rejected = _read(first), _all(reports, "rejected")
+        bad = {each.at for each in rejected} | {each.at for each in waiting}
+        return Manifest(
+            number,
+            files=tuple(sorted(_all(reports, "files"), key=_file_order)),
+            read=read,
+            ends=dict(ends()),
+            ddls=tuple(sorted(_all(first, "ddls"), key=lambda found: (found.at, found.sub))),
+            schemas=schemas,
+            parked=tuple(sorted(waiting, key=lambda message: message.at)),
+            rejected=_placed([each for each in rejected if each.at not in again], read),
+            reject_files=tuple(sorted(_all(_with_new_rejects(reports, again), "reject_files"))),
+            retried=tuple(sorted(at for at in again if at not in bad)),
+        )
+
+    def _reports(self, task: Task, work: list[Work], messages: int) -> list[TaskReport]:
+        if not work:
+            return []
+        if messages <= FEW_MESSAGES:
+            return [task.run(work)]
+        rows = self.spark.createDataFrame(pa.table({RANGES: [msgspec.json.encode(each).decode() for each in work]}))
+        tasks = max(self.spark.sparkContext.defaultParallelism, -(-messages // MESSAGES_PER_TASK))
+        found = rows.repartition(min(len(work), tasks)).mapInArrow(task, "report binary, trouble binary").collect()
+        for row in found:
+            if row.trouble is not None:
+                raise pickle.loads(row.trouble)
+        return [decode(bytes(row.report), TaskReport) for row in found]
+
+    def _sweep(self, folder: str, reports: Iterable[TaskReport]) -> None:
+        """Delete the files of task attempts that failed: no report names them."""
+        named = {each.path for each in (*_all(reports, "files"), *_all(reports, "parked"))}
+        named |= {*_all(reports, "reject_files")}
+        entries = (entry.name for place in FOLDERS for entry in self.storage.list(f"{place}/{folder}"))
+        self.storage.delete([name for name in entries if self.storage.path(name) not in named])
+
+
+def write_rejects(
+    storage: Storage, epoch: int, number: int, rejected: Iterable[Rejected], messages: Mapping[Position, Message]
+) -> str:
+    """Write messages that turned out to be bad after staging, as tasks write theirs; the file's path.
+
+    A message that the topic no longer has is written without its bytes.
     """
-    first = _run(messages, Task(batch, reader, floors, work))
-    schemas = _schemas(first)
-    waiting = [*parked, *_all(first, "parked")]
-    known = {(schema.name, schema.version or 0) for schema in (*reader.schemas, *schemas)}
-    ready = [message for message in waiting if (message.table, message.version) in known]
-    second: list[Report] = []
-    if ready:
-        at = frozenset(message.at for message in ready)
-        parking = messages.sparkSession.read.schema(_PARKED).parquet(*sorted({message.path for message in ready}))
-        again = replace(reader, schemas=(*reader.schemas, *schemas))
-        second = _run(parking, Task(batch, again, floors, work, only=at))
-        waiting = [message for message in waiting if message.at not in at] + _all(second, "parked")
-    reports = [*first, *second]
-    return Manifest(
-        batch,
-        files=tuple(sorted(_all(reports, "files"), key=_file_order)),
-        read=_read(first),
-        ends=dict(ends()),
-        ddls=tuple(sorted(_all(first, "ddls"), key=lambda found: (found.at, found.sub))),
-        schemas=schemas,
-        parked=tuple(sorted(waiting, key=lambda message: message.at)),
-        rejected=_placed(_all(reports, "rejected"), _rising(first)),
-        reject_files=tuple(sorted(_all(reports, "reject_files"))),
-    )
-
-
-def write_rejects(work: Work, batch: int, rejected: Iterable[Rejected], messages: Mapping[Position, Message]) -> str:
-    """Write messages that turned out to be bad after staging, as tasks write theirs; the file's path."""
-    file = MessageFile(work, work.path("rejects", str(batch), f"misfits-{uuid.uuid4()}.parquet"), REJECT)
+    name = f"rejects/{epoch:08}/{number:08}/misfits-{uuid.uuid4().hex}.parquet"
+    file = MessageFile(storage, name, REJECT)
     for each in rejected:
-        message = messages[each.at]
+        message = messages.get(each.at, Message(None, None))
         file.add(
             {
                 "topic": each.at.topic,
@@ -79,34 +131,39 @@ def write_rejects(work: Work, batch: int, rejected: Iterable[Rejected], messages
                 "value": message.value,
                 "reason": each.reason,
                 "part": "value",
-                "batch": batch,
+                "batch": number,
             }
         )
     file.close()
     return file.path
 
 
-def sweep(work: Work, keep: Collection[str], batch: int) -> None:
-    """Delete the files of a batch that are not to be kept: those of failed attempts, and those that are done with."""
-    found = (path for folder in _FOLDERS for path in work.files(f"{folder}/{batch}"))
-    work.delete([path for path in found if path not in keep])
+def _place(partition: Partition) -> tuple[str, int]:
+    return partition.topic, partition.number
 
 
-def _run(messages: DataFrame, task: Task) -> list[Report]:
-    columns = [SEGMENT] if SEGMENT in messages.columns else COLUMNS
-    rows = messages.select(*columns).mapInArrow(task, "report string").collect()
-    return [Report.from_json(row.report) for row in rows]
+def _file_work(messages: Mapping[Position, str]) -> list[Work]:
+    """The work of reading messages again, by file and partition."""
+    places = sorted((path, at.topic, at.partition, at.offset) for at, path in messages.items())
+    return [
+        FileWork(path, topic, number, tuple(offset for *_, offset in group))
+        for (path, topic, number), group in groupby(places, key=lambda at: at[:3])
+    ]
 
 
-def _all(reports: Iterable[Report], what: str) -> list[Any]:
-    """One member of the manifests of all tasks."""
-    return [found for report in reports for found in getattr(report.manifest, what)]
+def _all(reports: Iterable[TaskReport], what: str) -> list[Any]:
+    """One member of the reports of all tasks."""
+    return [found for report in reports for found in getattr(report, what)]
 
 
-def _schemas(reports: Iterable[Report]) -> tuple[TableSchema, ...]:
+def _with_new_rejects(reports: Iterable[TaskReport], again: Collection[Position]) -> list[TaskReport]:
+    """The tasks that found bad messages which were not bad before: only those belong in the table of rejects."""
+    return [report for report in reports if any(each.at not in again for each in report.rejected)]
+
+
+def _schemas(reports: Iterable[TaskReport]) -> tuple[TableSchema, ...]:
     """New schemas, each once, in the order of where they were first."""
-    seen = [found for report in reports for found in zip(report.first_seen, report.manifest.schemas, strict=True)]
-    seen.sort(key=lambda found: (found[0], found[1].version or 0, found[1].name))
+    seen = sorted(_all(reports, "schemas"), key=lambda found: (found[0], found[1].version or 0, found[1].name))
     return tuple(dict.fromkeys(schema for _, schema in seen))
 
 
@@ -115,33 +172,19 @@ def _file_order(file: StagedFile) -> tuple[object, ...]:
     return file.partition, file.table, *counts, str(file.shape)
 
 
-def _read(reports: Iterable[Report]) -> dict[Partition, ReadRange]:
-    """What was read of each partition by all tasks."""
-    read: dict[Partition, ReadRange] = {}
-    for report in reports:
-        for at, part in report.manifest.read.items():
-            so_far = read.get(at, part)
-            marks = newest([so_far.watermark, so_far.previous, part.watermark, part.previous])
-            read[at] = ReadRange(min(so_far.start, part.start), max(so_far.end, part.end), *marks)
-    return dict(sorted(read.items()))
+def _read(reports: Iterable[TaskReport]) -> dict[Partition, tuple[ReadRange, ...]]:
+    """The ranges that were read of each partition, in order. Ranges with a hole between them stay apart."""
+    found: dict[Partition, list[ReadRange]] = {}
+    for partition, range_ in sorted(_all(reports, "ranges"), key=lambda each: (each[0], each[1].start)):
+        found.setdefault(partition, []).append(range_)
+    return {partition: tuple(ranges) for partition, ranges in found.items()}
 
 
-def _rising(reports: Iterable[Report]) -> Rising:
-    """The watermarks of each partition that all tasks saw."""
-    marks: dict[Partition, list[tuple[int, int]]] = {}
-    for report in reports:
-        for at, seen in report.rising.items():
-            marks.setdefault(at, []).extend(seen)
-    return {at: list(rising(seen)) for at, seen in marks.items()}
+def _placed(rejected: Iterable[Rejected], read: Mapping[Partition, tuple[ReadRange, ...]]) -> tuple[Rejected, ...]:
+    """Rejects in order, each with the largest watermark that was read before it."""
 
+    def placed(each: Rejected) -> Rejected:
+        before = (range_.watermark for range_ in read.get(Partition.of(each.at), ()) if range_.end <= each.at.offset)
+        return replace(each, after=max([each.after, *before]))
 
-def _placed(rejected: Iterable[Rejected], marks: Rising) -> tuple[Rejected, ...]:
-    """Rejects in order, each with the watermark that was reached before it."""
-    ordered = sorted(rejected, key=lambda reject: reject.at)
-    return tuple(replace(reject, after=_watermark_before(reject.at, marks)) for reject in ordered)
-
-
-def _watermark_before(at: Position, marks: Rising) -> int:
-    own = marks.get(Partition.of(at), ())
-    before = bisect_left(own, at.offset, key=lambda mark: mark[0])
-    return own[before - 1][1] if before else 0
+    return tuple(placed(each) for each in sorted(rejected, key=lambda reject: reject.at))

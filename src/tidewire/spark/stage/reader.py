@@ -9,13 +9,11 @@ from functools import lru_cache
 
 from tidewire.arrow import BatchDecoder, Policy, ZeroDates
 from tidewire.codec import Options, Resources, protocol
-from tidewire.codec.claim_check import MAX_BYTES, ClaimCheckStore, FolderStore
+from tidewire.codec.claim_check import open_store
 from tidewire.codec.simple import Decoder as SimpleDecoder
 from tidewire.codec.simple.schema import SchemaCache
-from tidewire.errors import ClaimCheckError, OptionError
 from tidewire.model import MySQLType, TableName, TableSchema
 from tidewire.registry import open_registry
-from tidewire.spark.work import is_local, open_filesystem
 from tidewire.sync.rules import Rules
 
 
@@ -31,8 +29,8 @@ class Before(StrEnum):
 class Reader:
     """How messages are read. It travels to executors, so it holds names and settings and nothing that is open.
 
-    ``options`` are TiCDC's, by TiCDC's names. ``gated``: rows carry a commit ts and watermarks say when they are
-    complete; else a row's ts is its offset. ``schemas`` are those Simple sent in earlier batches. ``declared`` are
+    ``options`` are TiCDC's, by TiCDC's names. ``has_watermarks``: rows carry a commit ts and watermarks say when they
+    are complete; else a row's ts is its offset. ``schemas`` are those Simple sent in earlier batches. ``declared`` are
     tables as far as they are known: a DECIMAL that a message sends without its scale gets the declared one, if it fits.
     ``rules`` say which tables are left out, and which columns are masked. ``keep_rejected``: are the bytes of messages
     kept that cannot be read?
@@ -40,7 +38,7 @@ class Reader:
 
     protocol: str
     options: Mapping[str, str] = field(default_factory=dict)
-    gated: bool = True
+    has_watermarks: bool = True
     zero_dates: ZeroDates = ZeroDates.NULL
     before: Before = Before.ALL
     schemas: tuple[TableSchema, ...] = ()
@@ -99,34 +97,3 @@ def resources_of(options: Options) -> Resources:
         claim_check=open_store(options.claim_check_storage_uri) if options.claim_check_storage_uri else None,
         registry=open_registry(options.schema_registry) if options.schema_registry else None,
     )
-
-
-def open_store(uri: str) -> ClaimCheckStore:
-    """The claim checks in a folder, on a local disk or in any store Arrow knows."""
-    try:
-        filesystem, path = open_filesystem(uri)
-    except OptionError as error:
-        raise OptionError("claim-check-storage-uri", error.reason) from error
-    return FolderStore(path) if is_local(filesystem) else _RemoteStore(uri)
-
-
-class _RemoteStore:
-    """Claim checks in a store Arrow knows."""
-
-    def __init__(self, uri: str) -> None:
-        self._filesystem, self._path = open_filesystem(uri)
-
-    def put(self, name: str, data: bytes) -> None:
-        with self._filesystem.open_output_stream(f"{self._path}/{name}") as stream:
-            stream.write(data)
-
-    def get(self, name: str) -> bytes:
-        try:
-            with self._filesystem.open_input_file(f"{self._path}/{name}") as file:
-                if file.size() > MAX_BYTES:
-                    raise ClaimCheckError(name, f"larger than {MAX_BYTES} bytes")
-                return bytes(file.read())
-        except ClaimCheckError:
-            raise
-        except OSError as error:
-            raise ClaimCheckError(name, str(error)) from error

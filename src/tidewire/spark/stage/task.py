@@ -6,10 +6,13 @@ order; what depends on it is put together by the driver.
 
 from __future__ import annotations
 
+import pickle
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,25 +20,23 @@ from pyspark import TaskContext
 
 from tidewire.arrow import OpCode, Plan, Reject
 from tidewire.arrow.declare import declared
-from tidewire.errors import SchemaUnknown
+from tidewire.errors import SchemaUnknown, TidewireError
 from tidewire.model import Bootstrap, Ddl, Event, Message, MySQLType, Position, TableSchema, Watermark
-from tidewire.spark.kafka_fetch import PREFIX, Range, fetched
-from tidewire.spark.stage.files import NOWHERE, MessageFile, RowFiles, widened
-from tidewire.spark.stage.glance import Told, glance
-from tidewire.spark.stage.masking import masked
+from tidewire.spark.source import Fetcher, OffsetRange
+from tidewire.spark.stage.files import MessageFile, RowFiles
+from tidewire.spark.stage.mask import masked
+from tidewire.spark.stage.peek import MessageHeader, peek
 from tidewire.spark.stage.reader import Before, Reader, resources_of
-from tidewire.spark.stage.report import Report
-from tidewire.spark.work import Work, open_filesystem
-from tidewire.sync.floors import Floors
-from tidewire.sync.manifest import FoundDdl, Manifest, Parked, Partition, ReadRange, Rejected, newest
-
-COLUMNS = ("key", "value", "topic", "partition", "offset")
-"""What a task needs of a message."""
-
-SEGMENT = "segment"
-"""The one column of a batch of files: a task reads their messages itself, and they never pass through Java."""
+from tidewire.storage import Storage
+from tidewire.sync.documents import encode
+from tidewire.sync.manifest import FoundDdl, Parked, Partition, ReadRange, Rejected, StagedFile
+from tidewire.sync.replays import Replays
+from tidewire.sync.rules import Mask
 
 _READ_AT_ONCE = 16384
+
+RANGES = "work"
+"""The one column of the rows that a staging job is made of: each is a :data:`Work` as JSON."""
 
 _MESSAGE = pa.schema(
     {
@@ -65,37 +66,85 @@ _NO_COLUMNS = "a row without any column"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What ``mapInArrow`` runs. ``only`` are the parked messages to read again; they count as read already."""
+class TaskReport:
+    """What a task found. ``schemas`` are new ones, each with the position where it was first."""
 
-    batch: int
+    files: tuple[StagedFile, ...]
+    ranges: tuple[tuple[Partition, ReadRange], ...]
+    ddls: tuple[FoundDdl, ...]
+    schemas: tuple[tuple[Position, TableSchema], ...]
+    parked: tuple[Parked, ...]
+    rejected: tuple[Rejected, ...]
+    reject_files: tuple[str, ...]
+
+
+class RangeWork(msgspec.Struct, frozen=True, tag="range"):
+    """Read an offset range."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class FileWork(msgspec.Struct, frozen=True, tag="file"):
+    """Read messages again that were set aside in a file: those at ``offsets`` of a partition."""
+
+    path: str
+    topic: str
+    partition: int
+    offsets: tuple[int, ...]
+
+
+Work: TypeAlias = RangeWork | FileWork
+"""What a task reads."""
+
+_WORK: msgspec.json.Decoder[Work] = msgspec.json.Decoder(RangeWork | FileWork)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Stages messages of one pass: in a Spark task through ``mapInArrow``, or in the driver."""
+
+    epoch: int
+    number: int
     reader: Reader
-    floors: Floors
-    work: Work
-    only: frozenset[Position] | None = None
+    replays: Replays
+    storage: Storage
+    fetcher: Fetcher
+
+    @property
+    def folder(self) -> str:
+        """The folder of this pass, below those of staged, parked and rejected messages."""
+        return f"{self.epoch:08}/{self.number:08}"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What ``mapInArrow`` runs: rows of work in, one row with the report out.
+
+        A store, registry or broker that does not answer is reported too, so that the driver hears of it as it is: an
+        exception would reach it as a Java stack.
+        """
+        work = [_WORK.decode(text) for batch in batches for text in batch.column(RANGES).to_pylist()]
+        if not work:
+            return
+        report, trouble = None, None
+        try:
+            report = encode(self.run(work))
+        except TidewireError as error:
+            trouble = pickle.dumps(error)
+        yield pa.record_batch({"report": pa.array([report], pa.binary()), "trouble": pa.array([trouble], pa.binary())})
+
+    def run(self, work: Iterable[Work]) -> TaskReport:
+        """Stage messages and tell what there was."""
         run = _Run(self, _attempt())
-        for batch in opened(batches):
-            for partition, messages in by_partition(batch):
-                run.take(partition, messages)
-        yield pa.record_batch({"report": [run.finish().to_json()]})
+        for each in work:
+            run.read(each)
+        return run.finish()
 
 
-def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of messages, out of such batches or batches of files with messages."""
-    for batch in batches:
-        if batch.schema.names != [SEGMENT]:
-            yield batch
-            continue
-        for name in batch.column(SEGMENT).to_pylist():
-            yield from fetched(Range.parse(name)) if name.startswith(PREFIX) else _of_file(name)
-
-
-def _of_file(uri: str) -> Iterator[pa.RecordBatch]:
-    filesystem, path = open_filesystem(uri)
-    with pq.ParquetFile(filesystem.open_input_file(path)) as file:
-        yield from file.iter_batches(_READ_AT_ONCE, columns=list(COLUMNS))
+def _of_file(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
+    with storage.input(storage.relative(path)) as source, pq.ParquetFile(source) as file:
+        yield from file.iter_batches(_READ_AT_ONCE, columns=["key", "value", "topic", "partition", "offset"])
 
 
 def _attempt() -> str:
@@ -103,42 +152,6 @@ def _attempt() -> str:
     context = TaskContext.get()
     numbers = "" if context is None else f"{context.partitionId():05}-{context.taskAttemptId()}-"
     return f"{numbers}{uuid.uuid4().hex}"
-
-
-def by_partition(batch: pa.RecordBatch) -> Iterator[tuple[Partition, pa.RecordBatch]]:
-    """The messages of each partition in a batch."""
-    topics, numbers = pc.unique(batch.column("topic")), pc.unique(batch.column("partition"))
-    alone = len(topics) == len(numbers) == 1
-    for topic in topics:
-        for number in numbers:
-            mask = pc.and_(pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), number))
-            messages = batch if alone else batch.filter(mask)
-            if messages.num_rows:
-                yield Partition(topic.as_py(), number.as_py()), messages
-
-
-class _Range:
-    """What a task has read of a partition."""
-
-    def __init__(self) -> None:
-        self.bounds = NOWHERE
-        self.watermarks: list[tuple[int, int]] = []
-
-    def add(self, offsets: pa.Array) -> None:
-        self.bounds = widened(self.bounds, offsets)
-
-    def found(self) -> ReadRange:
-        first, last = self.bounds
-        return ReadRange(first, last + 1, *newest(ts for _, ts in self.watermarks))
-
-
-def rising(watermarks: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The watermarks that are above all before them, in the order of their offsets."""
-    highest = 0
-    for offset, ts in sorted(watermarks):
-        if ts > highest:
-            highest = ts
-            yield offset, ts
 
 
 class _Run:
@@ -153,25 +166,36 @@ class _Run:
         self._resources = resources_of(self._options)
         self._known = frozenset(task.reader.schemas)
         self._decimals = task.reader.decimals()
-        self._ranges: dict[Partition, _Range] = {}
+        self._ranges: list[tuple[Partition, ReadRange]] = []
         self._ddls: list[FoundDdl] = []
         self._schemas: dict[TableSchema, Position] = {}
         self._parked: list[Parked] = []
         self._rejected: list[Rejected] = []
-        work, batch = task.work, str(task.batch)
-        self._rows = RowFiles(work, f"staged/{batch}", attempt)
-        self._parking = MessageFile(work, work.path("parked", batch, f"{attempt}.parquet"), _MESSAGE)
-        self._rejects = MessageFile(work, work.path("rejects", batch, f"{attempt}.parquet"), REJECT)
+        storage, folder = task.storage, task.folder
+        self._rows = RowFiles(storage, f"staged/{folder}", attempt)
+        self._parking = MessageFile(storage, f"parked/{folder}/{attempt}.parquet", _MESSAGE)
+        self._rejects = MessageFile(storage, f"rejects/{folder}/{attempt}.parquet", REJECT)
 
-    def take(self, partition: Partition, messages: pa.RecordBatch) -> None:
-        """Read messages of one partition."""
-        only = self._task.only
-        if only is not None:
-            offsets = messages.column("offset").to_pylist()
-            wanted = [Position(partition.topic, partition.number, offset) in only for offset in offsets]
-            messages = messages.filter(pa.array(wanted))
-        if not messages.num_rows:
+    def read(self, work: Work) -> None:
+        """Read an offset range, or messages of a file."""
+        partition = Partition(work.topic, work.partition)
+        if isinstance(work, FileWork):
+            wanted = pa.array(work.offsets, pa.int64())
+            for batch in _of_file(self._task.storage, work.path):
+                own = pc.and_(pc.equal(batch["topic"], work.topic), pc.equal(batch["partition"], work.partition))
+                self._take(partition, batch.filter(pc.and_(own, pc.is_in(batch["offset"], wanted))))
             return
+        watermarks: list[tuple[int, int]] = []
+        known = len(self._rejected)
+        for batch in self._task.fetcher.batches(OffsetRange(partition, work.start, work.end)):
+            watermarks += self._take(partition, batch)
+        self._rejected[known:] = _with_watermarks(self._rejected[known:], watermarks)
+        self._ranges.append((partition, ReadRange.of(work.start, work.end, watermarks)))
+
+    def _take(self, partition: Partition, messages: pa.RecordBatch) -> list[tuple[int, int]]:
+        """Read messages of one partition; the watermarks among them, each with its offset."""
+        if not messages.num_rows:
+            return []
         offsets = messages.column("offset")
         decoded = self._decoder.decode(messages)
         refused: dict[int, str] = {}
@@ -188,7 +212,8 @@ class _Run:
                 shape, rows = self._with_decimals(plan.table, rows)
                 rows = masked(rows, shape, self._reader.rules, self._policy)
                 self._rows.add(partition, shape, staged(shape, rows, self._reader.before))
-        self._found(partition, offsets, [control for control in decoded.controls if control[0] not in refused])
+        controls = [control for control in decoded.controls if control[0] not in refused]
+        watermarks = list(self._controls(partition, offsets, controls))
         for pos, missing in decoded.parked:
             self._park(_at(partition, offsets, pos), _message(messages, pos), missing)
         for reject in decoded.rejects:
@@ -196,16 +221,19 @@ class _Run:
         for pos, reason in sorted(refused.items()):
             message = _message(messages, pos)
             self._reject(_at(partition, offsets, pos), Reject(pos, reason, None, "value", message.key, message.value))
+        return watermarks
 
     def _with_decimals(self, shape: TableSchema, rows: pa.RecordBatch) -> tuple[TableSchema, pa.RecordBatch]:
         """Rows with DECIMALs as they are declared, if all fit.
 
         The declaration may be older than the rows; then they either fit it none the less or stay as they were sent.
+        Columns that will be hashed stay as they were sent, so that a hash does not depend on the other rows.
         """
         table = self._decimals.get(shape.name.folded)
         if table is None:
             return shape, rows
-        known = {column.name.lower(): column for column in table.columns}
+        hashed = {name.lower() for name, mask in self._reader.rules.masks(shape).items() if mask is Mask.HASH}
+        known = {column.name.lower(): column for column in table.columns if column.name.lower() not in hashed}
         columns = [
             replace(column, length=known[column.name.lower()].length, decimal=known[column.name.lower()].decimal)
             if column.type is MySQLType.DECIMAL and column.length is None and column.name.lower() in known
@@ -218,30 +246,27 @@ class _Run:
         found, misfits = declared(rows, typed)
         return (shape, rows) if misfits else (typed, found)
 
-    def finish(self) -> Report:
+    def finish(self) -> TaskReport:
         """Close all files and tell what there was."""
         self._parking.close()
-        manifest = Manifest(
-            self._task.batch,
+        return TaskReport(
             files=tuple(self._rows.close()),
-            read={partition: read.found() for partition, read in self._ranges.items()},
+            ranges=tuple(self._ranges),
             ddls=tuple(self._ddls),
-            schemas=tuple(self._schemas),
+            schemas=tuple((at, schema) for schema, at in self._schemas.items()),
             parked=tuple(self._parked),
             rejected=tuple(self._rejected),
             reject_files=(self._rejects.path,) if self._rejects.close() else (),
         )
-        marks = {partition: tuple(rising(read.watermarks)) for partition, read in self._ranges.items()}
-        return Report(manifest, marks, tuple(self._schemas.values()))
 
     def _wanted(
         self, partition: Partition, plan: Plan, rows: pa.RecordBatch, offsets: pa.Array, refused: dict[int, str]
     ) -> pa.RecordBatch:
         """The rows that are no replays, with ``_ts`` and ``_offset``; which of their messages cannot be used."""
         at = offsets.take(rows.column("_pos"))
-        ts = rows.column("_commit_ts") if self._reader.gated else at
+        ts = rows.column("_commit_ts") if self._reader.has_watermarks else at
         rows = rows.append_column("_ts", ts).append_column("_offset", at)
-        floor = self._task.floors.first(partition, plan.table.name)
+        floor = self._task.replays.first(partition, plan.table.name)
         lowest = pc.min(ts).as_py()
         if lowest is not None and lowest < floor:
             rows = rows.filter(pc.fill_null(pc.greater_equal(ts, floor), True))
@@ -261,21 +286,20 @@ class _Run:
             yield _NO_COLUMNS, pa.repeat(True, rows.num_rows)
 
     def _refuse_untimed(self, controls: list[tuple[int, int, Event]], refused: dict[int, str]) -> None:
-        if self._reader.gated:
+        if self._reader.has_watermarks:
             for pos, _, event in controls:
                 if isinstance(event, Ddl) and event.commit_ts is None:
                     refused.setdefault(pos, _NO_TS)
 
-    def _found(self, partition: Partition, offsets: pa.Array, controls: list[tuple[int, int, Event]]) -> None:
-        if self._task.only is not None:
-            return  # what is parked are rows
-        read = self._ranges.setdefault(partition, _Range())
-        read.add(offsets)
+    def _controls(
+        self, partition: Partition, offsets: pa.Array, controls: list[tuple[int, int, Event]]
+    ) -> Iterator[tuple[int, int]]:
+        """Remember DDL and schemas; the watermarks come out, each with its offset."""
         for pos, sub, event in controls:
             at = _at(partition, offsets, pos)
             match event:
                 case Watermark(ts):
-                    read.watermarks.append((at.offset, ts))
+                    yield at.offset, ts
                 case Bootstrap(schema):
                     self._learn(at, schema)
                 case Ddl():
@@ -289,22 +313,22 @@ class _Run:
         if schema not in self._known:
             self._schemas[schema] = min(at, self._schemas.get(schema, at))
 
-    def _told(self, key: bytes | None, value: bytes | None) -> Told:
-        return glance(self._reader.protocol, Message(key, value), self._options, self._resources)
+    def _peek(self, key: bytes | None, value: bytes | None) -> MessageHeader:
+        return peek(self._reader.protocol, Message(key, value), self._options, self._resources)
 
     def _park(self, at: Position, message: Message, missing: SchemaUnknown) -> None:
-        table, commit_ts = self._told(message.key, message.value)
+        table, commit_ts = self._peek(message.key, message.value)
         if table is None or commit_ts is None:
             self._reject(at, Reject(0, missing.reason, None, "value", message.key, message.value))
             return
-        ts = commit_ts if self._reader.gated else at.offset
-        if self._task.floors.drops(Partition.of(at), table, ts):
+        ts = commit_ts if self._reader.has_watermarks else at.offset
+        if self._task.replays.drops(Partition.of(at), table, ts):
             return
         self._parking.add({**_place(at), "key": message.key, "value": message.value})
         self._parked.append(Parked(at, table, missing.version, ts, self._parking.path))
 
     def _reject(self, at: Position, reject: Reject) -> None:
-        told = self._told(reject.key, reject.value)
+        told = self._peek(reject.key, reject.value)
         self._rejects.add(
             {
                 **_place(at),
@@ -313,10 +337,20 @@ class _Run:
                 "reason": reject.reason,
                 "at": None if reject.at is None else str(reject.at),
                 "part": reject.part,
-                "batch": self._task.batch,
+                "batch": self._task.number,
             }
         )
         self._rejected.append(Rejected(at, reject.reason, table=told.table, commit_ts=told.commit_ts))
+
+
+def _with_watermarks(rejected: list[Rejected], watermarks: list[tuple[int, int]]) -> Iterator[Rejected]:
+    """Rejects of a range, each with the largest watermark before it in the range."""
+    rest, largest = iter(watermarks), 0
+    found = next(rest, None)
+    for each in sorted(rejected, key=lambda each: each.at.offset):
+        while found is not None and found[0] < each.at.offset:
+            largest, found = max(largest, found[1]), next(rest, None)
+        yield replace(each, after=largest)
 
 
 def _at(partition: Partition, offsets: pa.Array, pos: int) -> Position:

@@ -6,7 +6,22 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
-from tidewire.spark.targets.base import Field, Mark, Size, Target, TargetError
+from tidewire.spark.targets.base import (
+    AddColumn,
+    ColumnChange,
+    CommitTag,
+    DropColumn,
+    Field,
+    MoveColumn,
+    RenameColumn,
+    Size,
+    Target,
+    TargetError,
+    WidenColumn,
+    quoted,
+    run_statement,
+    text_literal,
+)
 from tidewire.spark.targets.delta import DeltaTarget
 from tidewire.spark.targets.iceberg import IcebergTarget
 
@@ -19,4 +34,23 @@ def open_target(spark: SparkSession, uri: str, format_: str, catalog: Mapping[st
     return IcebergTarget(spark, uri, catalog) if catalog else TARGETS[format_](spark, uri)
 
 
-__all__ = ["TARGETS", "DeltaTarget", "Field", "IcebergTarget", "Mark", "Size", "Target", "TargetError", "open_target"]
+__all__ = [
+    "TARGETS",
+    "AddColumn",
+    "ColumnChange",
+    "CommitTag",
+    "DeltaTarget",
+    "DropColumn",
+    "Field",
+    "IcebergTarget",
+    "MoveColumn",
+    "RenameColumn",
+    "Size",
+    "Target",
+    "TargetError",
+    "WidenColumn",
+    "open_target",
+    "quoted",
+    "run_statement",
+    "text_literal",
+]

@@ -1,42 +1,75 @@
 """The contract of a target: tables in one place, in one table format.
 
-A target knows names, columns and versions, and nothing of TiDB. What is done to a table's rows is SQL, the same for
-every format, and runs in a session that the target gives out: commits made there carry the step's mark.
+A target knows names, columns and versions, and nothing of TiDB. Every commit to a table carries a tag: which step of
+which plan it belongs to, and the epoch of the driver that made it. The tag does two things:
 
-A mark says that a step is done. So a step that takes several statements gives the mark to the last one only, and the
-others, in a session without a mark, must be safe to repeat.
+- *A step is done once.* A step that was committed is found again by its id, so it is never repeated. A step that
+  takes several commits tags all but the last one with the number of the part.
+- *A driver that was replaced is refused.* A commit first looks for a newer epoch in the table, and raises ``Fenced``
+  if there is one. Commits that the target makes itself compare and swap, so a newer driver's commit in between is
+  noticed. A MERGE, UPDATE, DELETE or INSERT is committed by Spark, and only the look before it protects the table.
+
+What is done to rows is SQL, the same for every format, run by :func:`run_statement`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import DataFrame, SparkSession
 
 from tidewire.ddl.edits import Place
+from tidewire.errors import ColumnError, Fenced, Retry, SyncError, TidewireError
 from tidewire.errors import TargetError as TargetError
 from tidewire.model import TableName
+from tidewire.spark.session import activate, cloned
+
+RESERVED: Final = ("_tidewire", "_tidewire_dropped", "_tidewire_moving")
+"""The databases that are tidewire's own: no table of the upstream can be in them."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Mark:
-    """Which step of which plan of which sync a commit belongs to."""
+_PAUSES: Final = (0.0, 0.1, 0.5, 1.0, 2.0)
+"""Seconds before each try of a commit."""
+
+_WRONG: Final = (
+    "IllegalArgumentException",
+    "UnsupportedOperationException",
+    "IllegalStateException",
+    "AnalysisException",
+    "DeltaAnalysisException",
+    "ParseException",
+)
+"""Java exceptions that are not a matter of luck: the same commit raises them again."""
+
+_FAULTS: Final = (AttributeError, TypeError, NameError, LookupError, AssertionError)
+"""Faults in the program that makes a commit, raised before anything is sent."""
+
+AT_END: Final = Place()
+"""The place of a column that comes after all others."""
+
+
+Java: TypeAlias = Any
+"""An object in Spark's Java process."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTag:
+    """Which step of which plan of which sync a commit belongs to, and the epoch of the driver that makes it.
+
+    ``part`` counts the commits of a step that takes several; the commit that completes the step has none.
+    """
 
     sync: str
+    epoch: int
     sequence: int
-    step: int
-
-    def __str__(self) -> str:
-        return f"{self.sync}/{self.sequence}/{self.step}"
-
-    @classmethod
-    def parse(cls, text: str) -> Mark:
-        """A mark out of its text."""
-        sync, sequence, step = text.rsplit("/", 2)
-        return cls(sync, int(sequence), int(step))
+    step: str
+    part: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,122 +90,324 @@ class Size:
     versions: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """Add a column, NULL in existing rows. One that is there already is left alone."""
+
+    field: Field
+    place: Place = AT_END
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """Drop a column. A missing one is fine."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """Rename a column; its values stay where they are. A missing one is fine."""
+
+    name: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class WidenColumn:
+    """Change a column's type without touching its values."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveColumn:
+    """Move a column."""
+
+    name: str
+    place: Place
+
+
+ColumnChange: TypeAlias = AddColumn | DropColumn | RenameColumn | WidenColumn | MoveColumn
+"""A change of a table's columns that touches no values. Columns are found whatever the case of their letters."""
+
+
 class Target(Protocol):
-    """Tables in one place. Names are the upstream's; every method may be called from several threads."""
+    """Tables in one place. Names are those in the target; every method may be called from several threads.
+
+    Methods that commit return the version that their commit made.
+    """
+
+    uri: str
 
     def relation(self, name: TableName) -> str:
         """What a table is called in SQL, quoted."""
         ...
 
-    def session(self, mark: Mark | None = None) -> SparkSession:
-        """This thread's session, with its own settings and temporary views; the next commit in it carries the mark.
-
-        A format may skip a second commit with the same mark, so a mark is good for one statement.
-        """
+    def session(self, tag: CommitTag | None = None) -> SparkSession:
+        """This thread's session, with its own settings and temporary views; commits made in it carry the tag."""
         ...
 
-    def has(self, name: TableName, mark: Mark) -> bool:
-        """Did a commit with this mark, or a later one of the same sync, change the table? No for a missing table."""
+    def close(self) -> None:
+        """Release the sessions of all threads. The target can still be used: threads get new sessions."""
         ...
 
-    def stamp(self, name: TableName, mark: Mark) -> None:
-        """Put a mark on the table itself: for a step without rows, such as a change of columns. A later one stays."""
-        ...
-
-    def keep_marks(self, name: TableName) -> None:
-        """Make the table's marks survive the removal of old versions; to be called before that."""
-        ...
+    # Looking
 
     def exists(self, name: TableName) -> bool:
         """Is there a table of that name?"""
-        ...
-
-    def fields(self, name: TableName) -> tuple[Field, ...]:
-        """The columns of a table, in order."""
-        ...
-
-    def create(
-        self, name: TableName, fields: Iterable[Field], properties: Mapping[str, str] = ..., mark: Mark | None = ...
-    ) -> None:
-        """Make an empty table, and its namespace where that is missing. A table that is there already goes first.
-
-        The new table carries the mark from the beginning.
-        """
-        ...
-
-    def drop(self, name: TableName) -> None:
-        """Remove a table; a missing one is fine. Its files, and so its versions, stay until :meth:`purge`."""
-        ...
-
-    def rename(self, moves: Iterable[tuple[TableName, TableName]], mark: Mark) -> None:
-        """Move tables, all at once: chains and swaps are fine.
-
-        Doing it again completes what a crash left half done, and does nothing once it is complete.
-        """
-        ...
-
-    def add_column(self, name: TableName, field: Field, place: Place = ...) -> None:
-        """Add a column, NULL in existing rows. One that is there already is left alone.
-
-        Columns are found whatever the case of their letters, here and below, and keep their spelling.
-        """
-        ...
-
-    def drop_column(self, name: TableName, column: str) -> None:
-        """Drop a column; a missing one is fine."""
-        ...
-
-    def rename_column(self, name: TableName, column: str, new: str) -> None:
-        """Rename a column, as a rename: its values stay where they are. A missing one is fine."""
-        ...
-
-    def widen_column(self, name: TableName, column: str, type_: str) -> bool:
-        """Change a column's type without touching its values, where the format can; ``False`` where it cannot."""
-        ...
-
-    def move_column(self, name: TableName, column: str, place: Place) -> None:
-        """Move a column."""
-        ...
-
-    def version(self, name: TableName) -> str:
-        """The table's current version, for :meth:`read`."""
-        ...
-
-    def read(self, name: TableName, version: str | None = None) -> DataFrame:
-        """The rows of a table, now or as of a version.
-
-        A version outlives whatever becomes of the name: a rename, a drop, another table under it.
-        """
         ...
 
     def names(self) -> tuple[TableName, ...]:
         """All tables there are."""
         ...
 
-    def purge(self, before: datetime, keep: Collection[str] = ...) -> int:
-        """Delete the files of tables that were dropped before a moment; says how many tables that were.
-
-        Tables that one of the versions to ``keep`` is of stay.
-        """
+    def fields(self, name: TableName) -> tuple[Field, ...]:
+        """The columns of a table, in order."""
         ...
-
-    # Maintenance. All of it leaves rows and marks as they are, may be cut short anywhere, and may be done again.
 
     def size(self, name: TableName) -> Size:
         """What a table takes."""
         ...
 
-    def compact(self, name: TableName) -> None:
-        """Make few large files of many small ones, without rows that are deleted; a table in order is left alone."""
+    def row_count(self, name: TableName) -> int | None:
+        """How many rows a table has, or ``None`` if only reading it would tell."""
         ...
 
-    def expire(self, name: TableName, before: datetime, keep: Collection[str] = ...) -> None:
-        """Remove versions from before a moment, with the files that only they have.
+    def version(self, name: TableName) -> str:
+        """The table's current version, for :meth:`read`. It begins with the table's identity and ``@``."""
+        ...
 
-        The current version stays, and so do those to ``keep``, which may be of any tables.
+    def read(self, name: TableName, version: str | None = None) -> DataFrame:
+        """The rows of a table, now or as of a version.
+
+        A version can be read whatever becomes of the name: a rename, a drop, another table under it.
         """
         ...
 
-    def sweep(self, name: TableName, before: datetime) -> int:
-        """Delete files from before a moment that no version has, which writers that failed left; how many."""
+    def can_widen(self, old: str, new: str) -> bool:
+        """Can a column of one type get another without its values being touched?"""
         ...
+
+    # Steps
+
+    def find(self, name: TableName, step: str) -> str | None:
+        """The version of a table in which a step was completed, whatever the epoch; ``None`` if it was not."""
+        ...
+
+    def parts(self, name: TableName, step: str) -> int:
+        """How many parts of a step that is not complete were committed to a table."""
+        ...
+
+    def moved(self, tag: CommitTag) -> bool:
+        """Has a step changed the name of a table, even if it is not complete?"""
+        ...
+
+    def check_epoch(self, name: TableName, tag: CommitTag) -> None:
+        """Raise ``Fenced`` if a driver with a newer epoch than the tag's has committed to the table."""
+        ...
+
+    def fence(self, name: TableName, tag: CommitTag) -> None:
+        """Make commits of drivers with an older epoch fail; rows and columns stay. A missing table needs no fence."""
+        ...
+
+    def create(self, name: TableName, fields: Iterable[Field], tag: CommitTag, *, identity: str | None = ...) -> str:
+        """Make an empty table, and its namespace if that is missing.
+
+        A table of that name is dropped first. If ``identity`` is given, only the table with that identity is.
+        """
+        ...
+
+    def drop(self, name: TableName, tag: CommitTag, *, identity: str | None = ...) -> None:
+        """Take a table's name away; a missing table is fine. Its versions can be read until :meth:`purge`.
+
+        Raises ``TargetError`` if ``identity`` is given and the table of that name is another one.
+        """
+        ...
+
+    def rename(
+        self, moves: Iterable[tuple[TableName, TableName]], tag: CommitTag, *, identities: Mapping[TableName, str] = ...
+    ) -> dict[TableName, str]:
+        """Move tables, all at once (chains and swaps are fine); the versions under the new names.
+
+        Doing it again completes a rename that a crash interrupted, and does nothing once it is complete. Raises
+        ``TargetError`` if a table's identity is given and the table under its old name is another one.
+        """
+        ...
+
+    def truncate(self, name: TableName, tag: CommitTag) -> str:
+        """Remove all rows."""
+        ...
+
+    def alter(self, name: TableName, changes: Iterable[ColumnChange], tag: CommitTag) -> str:
+        """Change columns, all in one commit. Without changes it is an empty commit with the tag."""
+        ...
+
+    # Maintenance. It changes neither rows nor the record of steps, may be interrupted anywhere, and may be repeated.
+    # With a tag the epoch is checked first, and what is committed carries the sync and its epoch.
+
+    def compact(self, name: TableName, tag: CommitTag | None = ...) -> None:
+        """Make few large files of many small ones, without rows that are deleted; a table in order is left alone."""
+        ...
+
+    def expire(
+        self, name: TableName, before: datetime, keep: Collection[str] = ..., tag: CommitTag | None = ...
+    ) -> None:
+        """Remove versions from before a moment, except the current one and those to ``keep`` (of any tables)."""
+        ...
+
+    def sweep(self, name: TableName, before: datetime, tag: CommitTag | None = ...) -> int:
+        """Delete files that are older than a moment and belong to no version; how many."""
+        ...
+
+    def purge(self, before: datetime, keep: Collection[str] = ..., tag: CommitTag | None = ...) -> int:
+        """Delete the files of tables that were dropped before a moment; how many tables that were.
+
+        Tables with a version to ``keep`` stay.
+        """
+        ...
+
+
+def run_statement(target: Target, name: TableName, tag: CommitTag, statement: str) -> str | None:
+    """Run a statement that changes a table's rows, in this thread's session; the version it made.
+
+    If the statement raises, its commit may be there all the same: the step is looked for before the error is raised.
+    A statement that found nothing to change may make no commit; then an empty one completes the step. The statement of
+    a part returns ``None``.
+    """
+    target.check_epoch(name, tag)
+    try:
+        target.session(tag).sql(statement)
+    except Exception:
+        if tag.part is not None and target.parts(name, tag.step) > tag.part:
+            return None
+        found = target.find(name, tag.step)
+        if found is None:
+            raise
+        return found
+    if tag.part is not None:
+        return None
+    return target.find(name, tag.step) or target.alter(name, (), tag)
+
+
+def tried(name: TableName, place: str, attempt: Callable[[bool], str], look: Callable[[], str | None]) -> str:
+    """Try a commit until it is there, or cannot be.
+
+    ``attempt`` is told whether it is tried again. Then it looks for the commit first, because a commit that raised may
+    be there all the same; ``look`` does so after the last try. ``place`` says where the table is.
+    """
+    trouble: Exception | None = None
+    for pause in _PAUSES:
+        time.sleep(pause)
+        try:
+            return attempt(trouble is not None)
+        except (TidewireError, Py4JNetworkError, *_FAULTS):
+            raise
+        except Exception as error:
+            kind = java_kind(error)
+            if kind == "ValidationException":
+                raise Retry(f"{name}: another program changed the files of a commit: {_line(error)}") from error
+            if kind in _WRONG:
+                raise
+            trouble = error
+    assert trouble is not None
+    found = look()
+    if found is None:
+        raise SyncError(f"{name} in {place} could not be committed: {_line(trouble)}") from trouble
+    return found
+
+
+def java_kind(error: BaseException) -> str:
+    """The class of the Java exception behind an error, without its package; empty without a Java exception."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    return "" if java is None else str(java.getClass().getSimpleName())
+
+
+def _line(error: Exception) -> str:
+    """The first line of what an exception says."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else f"{java_kind(error)}: {java.getMessage()}"
+    return text.partition("\n")[0] or type(error).__name__
+
+
+def refuse_older(name: TableName, newest: int, tag: CommitTag) -> None:
+    """Raise ``Fenced`` if a table has a newer epoch than the tag's."""
+    if newest > tag.epoch:
+        raise Fenced(f"epoch {newest} has taken over {name}: another driver runs this sync, and this one stops")
+
+
+def refuse_other(name: TableName, identity: str | None, found: str) -> None:
+    """Raise ``TargetError`` if a table is not the one that was planned on."""
+    if identity is not None and identity != found:
+        raise TargetError(
+            f"{name} is not the table that the plan was made for: its identity is {found} instead of {identity}. "
+            "Another program replaced it; rename its table, and start the sync again"
+        )
+
+
+def refuse_reserved(name: TableName) -> None:
+    """Raise ``TargetError`` for a table in one of tidewire's own databases, except its own."""
+    if name.schema in RESERVED[1:]:
+        raise TargetError(f"there cannot be a table {name}: tidewire keeps the database {name.schema} for itself")
+
+
+def spelled(names: Iterable[str], column: str) -> str | None:
+    """How a table spells a column; ``None`` if it has no such column."""
+    return next((name for name in names if name.lower() == column.lower()), None)
+
+
+def existing(names: Iterable[str], table: TableName, column: str) -> str:
+    """How a table spells a column; ``ColumnError`` if it has no such column."""
+    found = spelled(names, column)
+    if found is None:
+        raise ColumnError(f"there is no column {column} in {table}")
+    return found
+
+
+class Sessions:
+    """Clones of one session, one for each thread: tags are settings, and threads must not share settings."""
+
+    def __init__(self, spark: SparkSession, release: Callable[[SparkSession], None] = lambda session: None) -> None:
+        self._spark = spark
+        self._release = release
+        self._mine = threading.local()
+        self._all: list[SparkSession] = []
+
+    def get(self, settings: Mapping[str, str | None]) -> SparkSession:
+        """The session of this thread, with these settings; ``None`` takes a setting away."""
+        session: SparkSession | None = getattr(self._mine, "session", None)
+        if session is None:
+            session = self._mine.session = cloned(self._spark)
+            self._all.append(session)
+        for name, value in settings.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
+        return session
+
+    def close(self) -> None:
+        """Release all sessions; they hold connections to their catalogs."""
+        sessions, self._all, self._mine = self._all, [], threading.local()
+        for session in sessions:
+            self._release(session)
+        activate(self._spark)  # not one of those that are closed
+
+
+def quoted(*parts: str) -> str:
+    """A name of one or more parts, as Spark SQL writes it, whatever characters are in it.
+
+    >>> quoted("shop", "odd`name")
+    '`shop`.`odd``name`'
+    """
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def text_literal(text: str) -> str:
+    """A string in quotes, as Spark SQL writes it.
+
+    >>> print(text_literal("it's"))
+    'it\\'s'
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -11,43 +11,54 @@ import hashlib
 import re
 import shutil
 import threading
-import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidewire.ddl.edits import Place
 from tidewire.errors import OptionError
 from tidewire.model import TableName
 from tidewire.spark.session import activate, iceberg_catalog_conf
-from tidewire.spark.targets.base import Field, Mark, Size, TargetError
-from tidewire.spark.targets.iceberg_catalog import (
-    SNAPSHOT_MARK,
-    IcebergCatalog,
-    IcebergTable,
+from tidewire.spark.targets.base import (
+    ColumnChange,
+    CommitTag,
+    Field,
     Java,
-    catalog_name,
-    mark_property,
-    newest_mark,
-    newest_marks,
+    Sessions,
+    Size,
+    TargetError,
+    quoted,
+    refuse_older,
+    refuse_reserved,
 )
-from tidewire.spark.targets.iceberg_rename import MOVING, rename
-from tidewire.spark.targets.iceberg_upkeep import compaction, expired, orphans, size_of
-from tidewire.spark.targets.sql_text import quoted
-from tidewire.spark.targets.thread_sessions import ThreadSessions
+from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable, catalog_name, close_catalog
+from tidewire.spark.targets.iceberg_rename import DROPPED, MOVING, drop, dropped_tables, has_begun, rename
+from tidewire.spark.targets.iceberg_swap import (
+    EPOCH,
+    NO_SNAPSHOT,
+    PART,
+    SEQUENCE,
+    STEP,
+    SYNC,
+    count_parts,
+    create,
+    current_version,
+    find_step,
+    newest_epoch,
+    summary_of,
+    swap,
+)
+from tidewire.spark.targets.iceberg_upkeep import compact, expired, orphans, row_count, size_of
 
-DROPPED = "_tidewire_dropped"
-"""The namespace of dropped tables; a table there is called after the second it was dropped in and its uuid."""
+_SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
+"""What begins the names of settings whose values Spark's commits note in the summary of their snapshot."""
 
-_OWN = (DROPPED, MOVING)
-_MARK_SETTING = f"spark.sql.iceberg.snapshot-property.{SNAPSHOT_MARK}"
-_NO_SNAPSHOT = 0
-_DATA = "data"
+_DATA: Final = "data"
 
 _PROPERTIES: Mapping[str, str] = {
     "format-version": "3",  # deletion vectors
@@ -83,7 +94,7 @@ class IcebergTarget:
             spark.conf.set(key, value)
         self.catalog = catalog_name(settings)
         self._spark = spark
-        self._sessions = ThreadSessions(spark)
+        self._sessions = Sessions(spark, lambda session: close_catalog(session, self.catalog))
         activate(spark)
         self._catalog = IcebergCatalog(spark, self.catalog)
         self._renaming = threading.Lock()
@@ -93,127 +104,41 @@ class IcebergTarget:
         """What a table is called in SQL, quoted."""
         return quoted(self.catalog, *name)
 
-    def session(self, mark: Mark | None = None) -> SparkSession:
-        """This thread's session; the next commit in it carries the mark."""
-        return self._sessions.get({_MARK_SETTING: None if mark is None else str(mark)})
+    def session(self, tag: CommitTag | None = None) -> SparkSession:
+        """This thread's session; commits made in it carry the tag."""
+        noted = {} if tag is None else summary_of(tag)
+        return self._sessions.get({_SUMMARY + key: noted.get(key) for key in (SYNC, EPOCH, SEQUENCE, STEP, PART)})
 
-    def has(self, name: TableName, mark: Mark) -> bool:
-        """Did a commit with this mark, or a later one of the same sync, change the table?"""
-        table = self._catalog.table(name)
-        newest = None if table is None else newest_mark(table, mark.sync)
-        return newest is not None and newest >= mark
+    def close(self) -> None:
+        """Release the sessions of all threads, and their connections to the catalog."""
+        self._sessions.close()
 
-    def stamp(self, name: TableName, mark: Mark) -> None:
-        """Put a mark on the table itself."""
-        table = self._table(name)
-        newest = newest_mark(table, mark.sync)
-        if newest is None or newest < mark:
-            table.set_properties({mark_property(mark.sync): str(mark)})
-
-    def keep_marks(self, name: TableName) -> None:
-        """Copy the marks from snapshots, which expire, to the table's properties."""
-        table = self._table(name)
-        metadata = table.metadata()
-        marks = {mark_property(mark.sync): str(mark) for mark in newest_marks(metadata)}
-        if marks.items() - metadata["properties"].items():
-            table.set_properties(marks)
+    # Looking
 
     def exists(self, name: TableName) -> bool:
         """Is there a table of that name?"""
         return self._catalog.exists(name)
 
+    def names(self) -> tuple[TableName, ...]:
+        """All tables there are."""
+        return tuple(name for name in self._catalog.names() if name.schema not in (DROPPED, MOVING))
+
     def fields(self, name: TableName) -> tuple[Field, ...]:
         """The columns of a table, in order."""
         return tuple(self._table(name).fields().values())
 
-    def create(
-        self,
-        name: TableName,
-        fields: Iterable[Field],
-        properties: Mapping[str, str] = {},
-        mark: Mark | None = None,
-    ) -> None:
-        """Make an empty table; a table that is there already goes first."""
-        _check_free(name)
-        self.drop(name)
-        marked = {} if mark is None else {mark_property(mark.sync): str(mark)}
-        # Names have characters that paths have not, and a new table must not lie among the files of a dropped one.
-        location = None if self._root is None else str(self._root / _DATA / uuid.uuid4().hex)
-        self._catalog.create(name, fields, {**_PROPERTIES, **properties, **marked}, location)
+    def size(self, name: TableName) -> Size:
+        """What a table takes."""
+        return size_of(self._table(name).metadata())
 
-    def drop(self, name: TableName) -> None:
-        """Set a table aside, its versions still readable, until it is purged."""
-        table = self._catalog.table(name)
-        if table is not None:
-            self._catalog.rename(name, TableName(DROPPED, f"{int(time.time())}-{table.uuid}"))
-
-    def purge(self, before: datetime, keep: Collection[str] = ()) -> int:
-        """Delete the files of tables that were dropped before a moment."""
-        needed = {_parsed(version)[0] for version in keep}
-        dropped = ((name, *name.split("-", 1)) for name in self._catalog.names_in(DROPPED))
-        old = [
-            TableName(DROPPED, name)
-            for name, since, identity in dropped
-            if int(since) < before.timestamp() and identity not in needed
-        ]
-        for name in old:
-            location = Path(self._table(name).location)
-            self._catalog.purge(name)
-            if self._root is not None and location.parent == self._root / _DATA:
-                shutil.rmtree(location, ignore_errors=True)  # what writers that failed left behind
-        return len(old)
-
-    def rename(self, moves: Iterable[tuple[TableName, TableName]], mark: Mark) -> None:
-        """Move tables, all at once, by way of names that nobody else has."""
-        moves = tuple(moves)
-        for _, new in moves:
-            _check_free(new)
-        with self._renaming:
-            rename(self._catalog, moves, mark)
-
-    def add_column(self, name: TableName, field: Field, place: Place = Place()) -> None:
-        """Add a column, NULL in existing rows."""
-        table = self._table(name)
-        if _spelling(table, field.name) is None:
-            update = table.update_schema().addColumn(None, field.name, table.iceberg_type(field.type))
-            _placed(update, table, name, field.name, place).commit()
-
-    def drop_column(self, name: TableName, column: str) -> None:
-        """Drop a column; a missing one is fine."""
-        table = self._table(name)
-        spelling = _spelling(table, column)
-        if spelling is not None:
-            table.update_schema().deleteColumn(spelling).commit()
-
-    def rename_column(self, name: TableName, column: str, new: str) -> None:
-        """Rename a column; a missing one is fine."""
-        table = self._table(name)
-        spelling = _spelling(table, column)
-        if spelling is not None and spelling != new:
-            table.update_schema().renameColumn(spelling, new).commit()
-
-    def widen_column(self, name: TableName, column: str, type_: str) -> bool:
-        """Change a column's type where Iceberg can read the old files as the new type."""
-        table = self._table(name)
-        spelling = _existing(table, name, column)
-        new = table.iceberg_type(type_)
-        if Field(spelling, type_) in table.fields().values():
-            return True
-        if not table.can_widen(spelling, new):
-            return False
-        table.update_schema().updateColumn(spelling, new).commit()
-        return True
-
-    def move_column(self, name: TableName, column: str, place: Place) -> None:
-        """Move a column."""
-        table = self._table(name)
-        _placed(table.update_schema(), table, name, _existing(table, name, column), place).commit()
+    def row_count(self, name: TableName) -> int | None:
+        """How many rows a table has, by the summary of its current snapshot."""
+        snapshot = self._table(name).java.currentSnapshot()
+        return 0 if snapshot is None else row_count(snapshot.summary())
 
     def version(self, name: TableName) -> str:
-        """The table's identity, its snapshot and its schema: columns change without a new snapshot."""
-        table = self._table(name)
-        snapshot = table.snapshot()
-        return f"{table.uuid}@{_NO_SNAPSHOT if snapshot is None else snapshot.id}@{table.schema_id}"
+        """The table's uuid and the id of its snapshot."""
+        return current_version(self._table(name).state)
 
     def read(self, name: TableName, version: str | None = None) -> DataFrame:
         """The rows of a table, now or as of a version."""
@@ -223,41 +148,144 @@ class IcebergTarget:
         identity, snapshot_id, schema_id = _parsed(version)
         place = self._place_of(identity, name)
         table = self._table(place)
-        wanted = table.fields(schema_id)
-        if snapshot_id == _NO_SNAPSHOT:
-            types = ", ".join(f"{quoted(field.name)} {field.type}" for field in wanted.values())
+        if snapshot_id == NO_SNAPSHOT:
+            types = ", ".join(f"{quoted(field.name)} {field.type}" for field in table.fields(schema_id).values())
             return self._spark.createDataFrame([], types)
-        written = table.fields(table.snapshot_at(snapshot_id).schema_id)
+        written = table.snapshot_at(snapshot_id).schema_id
         rows = self._spark.sql(f"SELECT * FROM {self.relation(place)} VERSION AS OF {snapshot_id}")
-        return rows if written == wanted else rows.select(*_projected(written, wanted))
+        if schema_id in (None, written):
+            return rows
+        return rows.select(*_projected(table.fields(written), table.fields(schema_id)))
 
-    def names(self) -> tuple[TableName, ...]:
-        """All tables there are."""
-        return tuple(name for name in self._catalog.names() if name.schema not in _OWN)
+    def can_widen(self, old: str, new: str) -> bool:
+        """Can Iceberg read files of one type as another?"""
+        return self._catalog.can_widen(old, new)
 
-    def size(self, name: TableName) -> Size:
-        """What a table takes."""
-        return size_of(self._table(name).metadata())
+    # Steps
 
-    def compact(self, name: TableName) -> None:
-        """Make few large files of many small ones, by Iceberg's own procedures."""
-        for statement in compaction(self._table(name).metadata(), self.catalog, name):
-            self.session().sql(statement)
+    def find(self, name: TableName, step: str) -> str | None:
+        """The version in which a step was completed."""
+        table = self._catalog.table(name)
+        return None if table is None else find_step(table.state, step)
 
-    def expire(self, name: TableName, before: datetime, keep: Collection[str] = ()) -> None:
-        """Remove snapshots from before a moment.
+    def parts(self, name: TableName, step: str) -> int:
+        """How many parts of a step were committed to a table."""
+        table = self._catalog.table(name)
+        return 0 if table is None else count_parts(table.state, step)
 
-        Which ones is settled before their marks are copied to the table, so none goes that came in between.
+    def moved(self, tag: CommitTag) -> bool:
+        """Has a step changed the name of a table, even if it is not complete?"""
+        return has_begun(self._catalog, tag)
+
+    def check_epoch(self, name: TableName, tag: CommitTag) -> None:
+        """Raise ``Fenced`` if the table has a newer epoch than the tag's."""
+        refuse_older(name, newest_epoch(self._table(name).state, tag.sync), tag)
+
+    def fence(self, name: TableName, tag: CommitTag) -> None:
+        """Swap the epoch into a table: an empty snapshot and a property.
+
+        A REST catalog compares snapshots and not properties, and other programs may expire snapshots: both are needed.
         """
+        if self._catalog.exists(name):
+            swap(self._catalog, name, tag, step=False)
+
+    def create(self, name: TableName, fields: Iterable[Field], tag: CommitTag, *, identity: str | None = None) -> str:
+        """Make an empty table with its first snapshot; a table that is there already is dropped first."""
+        refuse_reserved(name)
+        fields = tuple(fields)
+        drop(self._catalog, name, tag, identity)
+
+        def begin() -> Java:
+            # Names have characters that paths have not, and a new table must not lie among the files of a dropped one.
+            location = None if self._root is None else str(self._root / _DATA / uuid.uuid4().hex)
+            return self._catalog.creation(name, fields, _PROPERTIES, location)
+
+        return create(self._catalog, name, tag, begin)
+
+    def drop(self, name: TableName, tag: CommitTag, *, identity: str | None = None) -> None:
+        """Set a table aside, its versions still readable, until it is purged."""
+        drop(self._catalog, name, tag, identity)
+
+    def rename(
+        self, moves: Iterable[tuple[TableName, TableName]], tag: CommitTag, *, identities: Mapping[TableName, str] = {}
+    ) -> dict[TableName, str]:
+        """Move tables, all at once, by way of names that no other table has."""
+        moves = tuple(moves)
+        for _, new in moves:
+            refuse_reserved(new)
+        with self._renaming:
+            rename(self._catalog, moves, tag, identities)
+        found = {new: self.find(new, tag.step) for _, new in moves}
+        return {new: version for new, version in found.items() if version is not None}
+
+    def truncate(self, name: TableName, tag: CommitTag) -> str:
+        """Remove all files of rows."""
+        everything = self._catalog.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
+
+        def update(table: IcebergTable, transaction: Java) -> None:
+            transaction.newDelete().deleteFromRowFilter(everything).commit()
+
+        return swap(self._catalog, name, tag, update)
+
+    def alter(self, name: TableName, changes: Iterable[ColumnChange], tag: CommitTag) -> str:
+        """Change columns, all in one swap."""
+        changes = tuple(changes)
+
+        def update(table: IcebergTable, transaction: Java) -> None:
+            for change in changes:
+                table.change_column(change)
+
+        return swap(self._catalog, name, tag, update)
+
+    # Maintenance
+
+    def compact(self, name: TableName, tag: CommitTag | None = None) -> None:
+        """Make few large files of many small ones, by Iceberg's own actions."""
+        self._checked(name, tag)
+        compact(self._catalog, name, self.session()._jsparkSession, {} if tag is None else summary_of(tag, step=False))
+
+    def expire(
+        self, name: TableName, before: datetime, keep: Collection[str] = (), tag: CommitTag | None = None
+    ) -> None:
+        """Remove snapshots from before a moment. Files that only they have are left to :meth:`sweep`."""
         needed = {snapshot for _, snapshot, _ in map(_parsed, keep)}
         old = expired(self._table(name).metadata(), before, needed)
-        if old:
-            self.keep_marks(name)
-            self._table(name).expire(old)
+        if not old:
+            return
 
-    def sweep(self, name: TableName, before: datetime) -> int:
-        """Delete files in the table's folder that no snapshot has."""
+        def update(table: IcebergTable, transaction: Java) -> None:
+            # Without the limits Iceberg would choose more snapshots by itself.
+            expiry = transaction.expireSnapshots().cleanExpiredFiles(False).expireOlderThan(1).retainLast(1)
+            for id_ in old:
+                expiry = expiry.expireSnapshotId(id_)
+            expiry.commit()
+
+        swap(self._catalog, name, tag, update, step=False, append=False)
+
+    def sweep(self, name: TableName, before: datetime, tag: CommitTag | None = None) -> int:
+        """Delete files in the table's folder that belong to no snapshot."""
+        self._checked(name, tag)
         return self.session().sql(orphans(self.catalog, name, before)).count()
+
+    def purge(self, before: datetime, keep: Collection[str] = (), tag: CommitTag | None = None) -> int:
+        """Delete the files of tables that were dropped before a moment."""
+        needed = {_parsed(version)[0] for version in keep}
+        old = [
+            name
+            for name, since, identity in dropped_tables(self._catalog)
+            if since < before.timestamp() and identity not in needed
+        ]
+        for name in old:
+            self._checked(name, tag)
+            location = Path(self._table(name).location)
+            self._catalog.purge(name)
+            if self._root is not None and location.parent == self._root / _DATA:
+                shutil.rmtree(location, ignore_errors=True)  # what writers that failed left behind
+        return len(old)
+
+    def _checked(self, name: TableName, tag: CommitTag | None) -> None:
+        if tag is not None:
+            self.check_epoch(name, tag)
 
     def _table(self, name: TableName) -> IcebergTable:
         table = self._catalog.table(name)
@@ -280,11 +308,6 @@ class IcebergTarget:
         if identity not in seen:
             raise TargetError(f"the table that {name} was is not in {self.uri} any more: no table has uuid {identity}")
         return seen[identity]
-
-
-def _check_free(name: TableName) -> None:
-    if name.schema in _OWN:
-        raise TargetError(f"there cannot be a table {name}: tidewire keeps the database {name.schema} for itself")
 
 
 def _local(folder: str | Path) -> Path:
@@ -318,34 +341,14 @@ def _configured(settings: Mapping[str, str]) -> dict[str, str]:
     return own | dict(settings) | {f"{prefix}.cache-enabled": "false"}
 
 
-def _spelling(table: IcebergTable, column: str) -> str | None:
-    """How a table spells a column."""
-    names = (field.name for field in table.fields().values())
-    return next((name for name in names if name.lower() == column.lower()), None)
-
-
-def _existing(table: IcebergTable, name: TableName, column: str) -> str:
-    spelling = _spelling(table, column)
-    if spelling is None:
-        raise TargetError(f"there is no column {column} in {name}")
-    return spelling
-
-
-def _placed(update: Java, table: IcebergTable, name: TableName, column: str, place: Place) -> Java:
-    """A change of columns with a move added to it."""
-    if place.first:
-        return update.moveFirst(column)
-    if place.after is not None:
-        return update.moveAfter(column, _existing(table, name, place.after))
-    return update
-
-
-def _parsed(version: str) -> tuple[str, int, int]:
+def _parsed(version: str) -> tuple[str, int, int | None]:
+    """Identity, snapshot and, in versions that 0.1 wrote, schema."""
+    identity, _, rest = version.partition("@")
+    snapshot, _, schema = rest.partition("@")
     try:
-        identity, snapshot, schema = version.split("@")
-        return identity, int(snapshot), int(schema)
+        return identity, int(snapshot), int(schema) if schema else None
     except ValueError:
-        raise TargetError(f"{version!r} is no version of an Iceberg table") from None
+        raise TargetError(f"{version!r} is not a version of an Iceberg table") from None
 
 
 def _projected(written: Mapping[int, Field], wanted: Mapping[int, Field]) -> Iterator[Column]:

@@ -8,25 +8,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tidewire.errors import OptionError
+from tidewire.ddl.edits import Place
+from tidewire.errors import ColumnError, OptionError
 from tidewire.model import TableName
-from tidewire.spark.targets.base import Field, Mark, TargetError
+from tidewire.spark.session import activate
+from tidewire.spark.targets.base import (
+    AddColumn,
+    ColumnChange,
+    DropColumn,
+    Field,
+    Java,
+    MoveColumn,
+    RenameColumn,
+    TargetError,
+    WidenColumn,
+    existing,
+    java_kind,
+    spelled,
+)
 
-SNAPSHOT_MARK = "tidewire.mark"
-"""The key of a mark in the summary of a snapshot."""
-
-_PREFIX = "spark.sql.catalog."
-_MISSING = ("NoSuchTableException", "NoSuchNamespaceException")
-
-Java: TypeAlias = Any
-"""An object in the Java process."""
+_PREFIX: Final = "spark.sql.catalog."
+_MISSING: Final = ("NoSuchTableException", "NoSuchNamespaceException")
 
 
 class Snapshot(NamedTuple):
@@ -46,44 +55,38 @@ def catalog_name(settings: Mapping[str, str]) -> str:
 
 
 class IcebergTable:
-    """A table as it was when it was loaded."""
+    """A table in the state that was loaded, or in the state that a transaction has made so far."""
 
-    def __init__(self, java: Java, jvm: Java) -> None:
-        self._java = java
+    def __init__(self, java: Java, jvm: Java, name: TableName) -> None:
+        self.java = java
+        self.name = name
         self._jvm = jvm
 
     @property
     def uuid(self) -> str:
         """Its identity, whatever its name."""
-        return str(self._java.uuid())
+        return str(self.java.uuid())
 
     @property
     def location(self) -> str:
         """Where its files are."""
-        return str(self._java.location())
+        return str(self.java.location())
 
-    def property_of(self, key: str) -> str | None:
-        """One of its properties."""
-        value: str | None = self._java.properties().get(key)
-        return value
-
-    def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Add properties, or replace them, in one commit."""
-        update = self._java.updateProperties()
-        for key, value in properties.items():
-            update.set(key, value)
-        update.commit()
+    @property
+    def state(self) -> Java:
+        """Iceberg's ``TableMetadata``, in the state that was loaded."""
+        return self.java.operations().current()
 
     @property
     def schema_id(self) -> int:
         """The number of its current schema."""
-        return int(self._java.schema().schemaId())
+        return int(self.java.schema().schemaId())
 
     def fields(self, schema_id: int | None = None) -> dict[int, Field]:
         """The columns of a schema by their ids, in order."""
-        schema = self._java.schema() if schema_id is None else self._java.schemas().get(schema_id)
+        schema = self.java.schema() if schema_id is None else self.java.schemas().get(schema_id)
         if schema is None:
-            raise TargetError(f"there is no schema {schema_id} any more in table {self._java.name()}")
+            raise TargetError(f"table {self.name} does not have schema {schema_id} any more")
         # Two calls, however many columns: one has the ids, the other Spark's types.
         columns = json.loads(self._jvm.org.apache.iceberg.SchemaParser.toJson(schema))["fields"]
         types = StructType.fromJson(
@@ -96,56 +99,51 @@ class IcebergTable:
 
     def snapshot(self) -> Snapshot | None:
         """The current snapshot."""
-        java = self._java.currentSnapshot()
+        java = self.java.currentSnapshot()
         return None if java is None else _snapshot(java)
-
-    def metadata(self) -> dict[str, Any]:
-        """Everything the table says of itself, as its metadata file has it; one call, however many snapshots."""
-        document = self._jvm.org.apache.iceberg.TableMetadataParser.toJson(self._java.operations().current())
-        return dict(json.loads(document))
-
-    def expire(self, ids: Iterable[int]) -> None:
-        """Remove snapshots, these and no others, and then the files that only they have."""
-        update = self._java.expireSnapshots().expireOlderThan(1).retainLast(1)  # without this, Iceberg has its own idea
-        for id_ in ids:
-            update = update.expireSnapshotId(id_)
-        update.commit()
-
-    def summaries(self, key: str) -> Iterator[str]:
-        """What the writers of the current snapshot and its ancestors noted under a key, newest first.
-
-        Each call to Java takes its time, so only what is asked for is fetched.
-        """
-        java = self._java.currentSnapshot()
-        while java is not None:
-            value = java.summary().get(key)
-            if value is not None:
-                yield value
-            parent = java.parentId()
-            java = None if parent is None else self._java.snapshot(parent)
 
     def snapshot_at(self, id_: int) -> Snapshot:
         """A snapshot by its id."""
-        java = self._java.snapshot(id_)
+        java = self.java.snapshot(id_)
         if java is None:
-            raise TargetError(f"there is no snapshot {id_} any more in table {self._java.name()}")
+            raise TargetError(f"table {self.name} does not have snapshot {id_} any more")
         return _snapshot(java)
 
-    def update_schema(self) -> Java:
-        """A change of columns, to be committed."""
-        return self._java.updateSchema()
+    def metadata(self) -> dict[str, Any]:
+        """Everything the table says of itself, as its metadata file has it; one call, however many snapshots."""
+        return dict(json.loads(self._jvm.org.apache.iceberg.TableMetadataParser.toJson(self.state)))
 
-    def iceberg_type(self, type_: str) -> Java:
-        """A type, given in Spark's words."""
-        spark_type = self._jvm.org.apache.spark.sql.types.DataType.fromDDL(type_)
-        return self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
+    def change_column(self, change: ColumnChange) -> None:
+        """Change a column. In a transaction this happens in memory."""
+        names = [field.name for field in self.fields().values()]
+        match change:
+            case AddColumn(field, place):
+                if spelled(names, field.name) is None:
+                    after = self._after(names, place)
+                    added = self.java.updateSchema().addColumn(None, field.name, self._type(field.type))
+                    _placed(added, field.name, place, after).commit()
+            case DropColumn(name):
+                found = spelled(names, name)
+                if found is not None:
+                    self.java.updateSchema().deleteColumn(found).commit()
+            case RenameColumn(name, new):
+                found, taken = spelled(names, name), spelled(names, new)
+                if found is not None and taken not in (None, found):
+                    raise ColumnError(f"column {found} of {self.name} cannot become {new}: there is a column {taken}")
+                if found not in (None, new):
+                    self.java.updateSchema().renameColumn(found, new).commit()
+            case WidenColumn(name, type_):
+                found = existing(names, self.name, name)
+                self.java.updateSchema().updateColumn(found, self._type(type_)).commit()
+            case MoveColumn(name, place):
+                found, after = existing(names, self.name, name), self._after(names, place)
+                _placed(self.java.updateSchema(), found, place, after).commit()
 
-    def can_widen(self, column: str, type_: Java) -> bool:
-        """Does the format let a column have another type, as its files are?"""
-        old = self._java.schema().findField(column).type()
-        return bool(type_.isPrimitiveType()) and bool(
-            self._jvm.org.apache.iceberg.types.TypeUtil.isPromotionAllowed(old, type_)
-        )
+    def _after(self, names: list[str], place: Place) -> str | None:
+        return None if place.after is None else existing(names, self.name, place.after)
+
+    def _type(self, type_: str) -> Java:
+        return iceberg_type(self._jvm, type_)
 
 
 class IcebergCatalog:
@@ -154,16 +152,20 @@ class IcebergCatalog:
     def __init__(self, spark: SparkSession, name: str) -> None:
         gateway = spark.sparkContext._gateway
         assert gateway is not None  # there is one while Spark runs
+        self.name = name
+        self.jvm: Java = gateway.jvm
         self._gateway: Java = gateway
-        self._jvm: Java = gateway.jvm
-        self._java: Java = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, name)
+        self._java: Java = self.jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, name)
 
     def table(self, name: TableName) -> IcebergTable | None:
-        """A table, loaded now; ``None`` where there is none."""
+        """A table, loaded now; ``None`` if there is no such table.
+
+        The catalog has no cache (``cache-enabled`` is ``false``), so this is what is committed.
+        """
         try:
-            return IcebergTable(self._java.loadTable(self._identifier(name)), self._jvm)
+            return IcebergTable(self._java.loadTable(self._identifier(name)), self.jvm, name)
         except Py4JJavaError as error:
-            if _is_missing(error):
+            if java_kind(error) in _MISSING:
                 return None
             raise
 
@@ -171,19 +173,19 @@ class IcebergCatalog:
         """Is there a table of that name?"""
         return bool(self._java.tableExists(self._identifier(name)))
 
-    def create(
+    def creation(
         self, name: TableName, fields: Iterable[Field], properties: Mapping[str, str], location: str | None
-    ) -> None:
-        """Make a table; the catalog chooses its place where none is given."""
+    ) -> Java:
+        """A transaction that makes a table; the catalog chooses its place if none is given."""
         self.ensure_namespace(name.schema)
-        struct = self._jvm.org.apache.spark.sql.types.StructType()
+        struct = self.jvm.org.apache.spark.sql.types.StructType()
         for field in fields:
-            struct = struct.add(field.name, self._jvm.org.apache.spark.sql.types.DataType.fromDDL(field.type))
-        schema = self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(struct)
+            struct = struct.add(field.name, self.jvm.org.apache.spark.sql.types.DataType.fromDDL(field.type))
+        schema = self.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(struct)
         builder = self._java.buildTable(self._identifier(name), schema).withProperties(dict(properties))
         if location is not None:
             builder = builder.withLocation(location)
-        builder.create()
+        return builder.createTransaction()
 
     def rename(self, old: TableName, new: TableName) -> None:
         """Move a table to a name that is free."""
@@ -193,6 +195,13 @@ class IcebergCatalog:
     def purge(self, name: TableName) -> None:
         """Remove a table and all its files."""
         self._java.dropTable(self._identifier(name), True)
+
+    def can_widen(self, old: str, new: str) -> bool:
+        """Does the format let a column have another type, as its files are?"""
+        types = iceberg_type(self.jvm, old), iceberg_type(self.jvm, new)
+        if not all(type_.isPrimitiveType() for type_ in types):
+            return False
+        return bool(self.jvm.org.apache.iceberg.types.TypeUtil.isPromotionAllowed(*types))
 
     def names(self) -> Iterator[TableName]:
         """All tables of all namespaces."""
@@ -206,7 +215,7 @@ class IcebergCatalog:
         try:
             return tuple(identifier.name() for identifier in self._java.listTables(self._namespace(schema)))
         except Py4JJavaError as error:
-            if _is_missing(error):
+            if java_kind(error) in _MISSING:
                 return ()
             raise
 
@@ -226,7 +235,7 @@ class IcebergCatalog:
         try:
             value: str | None = self._java.loadNamespaceMetadata(self._namespace(schema)).get(key)
         except Py4JJavaError as error:
-            if _is_missing(error):
+            if java_kind(error) in _MISSING:
                 return None
             raise
         return value
@@ -242,41 +251,35 @@ class IcebergCatalog:
             yield from self._namespaces(namespace)
 
     def _namespace(self, *levels: str) -> Java:
-        array = self._gateway.new_array(self._jvm.java.lang.String, len(levels))
+        array = self._gateway.new_array(self.jvm.java.lang.String, len(levels))
         for index, level in enumerate(levels):
             array[index] = level
-        return self._jvm.org.apache.iceberg.catalog.Namespace.of(array)
+        return self.jvm.org.apache.iceberg.catalog.Namespace.of(array)
 
     def _identifier(self, name: TableName) -> Java:
-        return self._jvm.org.apache.iceberg.catalog.TableIdentifier.of(self._namespace(name.schema), name.table)
+        return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(self._namespace(name.schema), name.table)
 
 
-def newest_mark(table: IcebergTable, sync: str) -> Mark | None:
-    """The newest mark of a sync: on the table itself, or on the newest snapshot that has one."""
-    stamp = table.property_of(mark_property(sync))
-    marks = (mark for mark in map(Mark.parse, table.summaries(SNAPSHOT_MARK)) if mark.sync == sync)
-    found = [] if stamp is None else [Mark.parse(stamp)]
-    return max([*found, *islice(marks, 1)], default=None)
+def iceberg_type(jvm: Java, type_: str) -> Java:
+    """A type, given in Spark's words."""
+    return jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(jvm.org.apache.spark.sql.types.DataType.fromDDL(type_))
 
 
-def newest_marks(metadata: Mapping[str, Any]) -> list[Mark]:
-    """The newest mark of every sync in a table's metadata, wherever it is."""
-    stamps = (text for key, text in metadata["properties"].items() if key.startswith(mark_property("")))
-    noted = (snapshot["summary"].get(SNAPSHOT_MARK) for snapshot in metadata["snapshots"])
-    newest: dict[str, Mark] = {}
-    for mark in map(Mark.parse, chain(stamps, filter(None, noted))):
-        newest[mark.sync] = max(mark, newest.get(mark.sync, mark))
-    return list(newest.values())
+def close_catalog(spark: SparkSession, name: str) -> None:
+    """Close the connections of a session's catalog. Every clone of a session has a catalog of its own."""
+    activate(spark)  # the catalog's settings are looked up in the session that is active in this thread
+    java: Any = spark._jsparkSession
+    catalog = java.sessionState().catalogManager().catalog(name).icebergCatalog()
+    if is_instance_of(spark.sparkContext._gateway, catalog, "java.io.Closeable"):
+        catalog.close()
 
 
-def mark_property(sync: str) -> str:
-    """The key of a sync's mark in the properties of a table."""
-    return f"{SNAPSHOT_MARK}.{sync}"
+def _placed(update: Java, column: str, place: Place, after: str | None) -> Java:
+    """A change of columns with a move added to it."""
+    if place.first:
+        return update.moveFirst(column)
+    return update if after is None else update.moveAfter(column, after)
 
 
 def _snapshot(java: Java) -> Snapshot:
     return Snapshot(java.snapshotId(), java.schemaId())
-
-
-def _is_missing(error: Py4JJavaError) -> bool:
-    return error.java_exception.getClass().getSimpleName() in _MISSING

@@ -1,27 +1,39 @@
-"""Renames of several Iceberg tables at once, which no catalog knows.
+"""Renames of several Iceberg tables at once, which no catalog knows, and drops that can be undone.
 
-Every table first leaves its name for one that nobody else has, and then goes to its new name; so chains and swaps are
-nothing special. The name in between comes from the rename's mark, and the table is stamped with the mark there. So
-whoever does the rename again finds out from the catalog how far it came:
+Every table first leaves its name for one that no other table has, and then goes to its new name; so chains and swaps
+are nothing special. The name in between comes from the step's id, and there the table gets the step's tag. So a rename
+that is done again finds out from the catalog how far it came:
 
 - a table is under the name in between: it has left, and must arrive;
-- the table under the new name has the stamp: it has arrived;
+- the table under the new name has the step: it has arrived;
 - neither: it is still where it was, and the names of the tables that left are not taken yet.
+
+No catalog compares and swaps names. So a table is fenced before it leaves its name (a driver that was replaced could
+otherwise commit to it once it is back), and its uuid is compared before each move.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from tidewire.model import TableName
-from tidewire.spark.targets.base import Mark, TargetError
-from tidewire.spark.targets.done_steps import DoneSteps
-from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, mark_property
+from tidewire.spark.targets.base import CommitTag, TargetError, refuse_other
+from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
+from tidewire.spark.targets.iceberg_swap import find_step, swap
 
-MOVING = "_tidewire_moving"
+MOVING: Final = "_tidewire_moving"
 """The namespace of tables between two names; its properties say which renames are complete."""
+
+DROPPED: Final = "_tidewire_dropped"
+"""The namespace of dropped tables, which wait there for their purge."""
+
+_SEQUENCES: Final = 3
+"""The completed renames of so many plans are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,74 +45,123 @@ class Way:
     new: TableName
 
 
-def ways(moves: Iterable[tuple[TableName, TableName]], mark: Mark) -> list[Way]:
+def ways(moves: Iterable[tuple[TableName, TableName]], tag: CommitTag) -> list[Way]:
     """The ways of a rename; no two from one name or to one name."""
     moves = [move for move in moves if move[0] != move[1]]
     for side in zip(*moves, strict=True):
         if len(set(side)) < len(side):
             raise TargetError(f"a rename names a table twice: {', '.join(f'{old} to {new}' for old, new in moves)}")
-    digest = hashlib.sha256(str(mark).encode()).hexdigest()[:16]
+    digest = digest_of(tag)
     return [Way(old, TableName(MOVING, f"{digest}-{number}"), new) for number, (old, new) in enumerate(moves)]
 
 
-def rename(catalog: IcebergCatalog, moves: Iterable[tuple[TableName, TableName]], mark: Mark) -> None:
+def rename(
+    catalog: IcebergCatalog,
+    moves: Iterable[tuple[TableName, TableName]],
+    tag: CommitTag,
+    identities: Mapping[TableName, str] = {},
+) -> None:
     """Do a rename, or what is left of it."""
-    if is_complete(catalog, mark):
+    if is_complete(catalog, tag):
         return
-    todo = [way for way in ways(moves, mark) if not _has_arrived(catalog, way, mark)]
-    _check(catalog, todo)
-    leave(catalog, todo)
-    arrive(catalog, todo, mark)
-    complete(catalog, mark)
+    todo = [way for way in ways(moves, tag) if not _has_arrived(catalog, way, tag)]
+    _check(catalog, todo, identities)
+    leave(catalog, todo, tag)
+    arrive(catalog, todo, tag)
+    complete(catalog, tag)
 
 
-def is_complete(catalog: IcebergCatalog, mark: Mark) -> bool:
-    """Is a rename complete?"""
-    return mark in _completed(catalog, mark.sync)
-
-
-def leave(catalog: IcebergCatalog, todo: Sequence[Way]) -> None:
+def leave(catalog: IcebergCatalog, todo: Sequence[Way], tag: CommitTag) -> None:
     """The first half: all tables leave their names."""
     for way in todo:
         if not catalog.exists(way.between):
-            catalog.rename(way.old, way.between)
+            move(catalog, way.old, way.between, replace(tag, part=0))
 
 
-def arrive(catalog: IcebergCatalog, todo: Sequence[Way], mark: Mark) -> None:
+def arrive(catalog: IcebergCatalog, todo: Sequence[Way], tag: CommitTag) -> None:
     """The second half: all tables go to their new names."""
     for way in todo:
-        table = catalog.table(way.between)
-        if table is not None:
-            table.set_properties({mark_property(mark.sync): str(mark)})
-            catalog.rename(way.between, way.new)
+        if catalog.exists(way.between):
+            move(catalog, way.between, way.new, tag)
 
 
-def complete(catalog: IcebergCatalog, mark: Mark) -> None:
-    """Note that a rename is complete."""
+def move(catalog: IcebergCatalog, old: TableName, new: TableName, tag: CommitTag, identity: str | None = None) -> None:
+    """Move one table, fenced, and no other one that may have taken its name."""
+    table = catalog.table(old)
+    if table is None:
+        raise TargetError(f"there is no table {old} to become {new}")
+    refuse_other(old, identity, table.uuid)
+    swap(catalog, old, tag, identity=table.uuid)
+    now = catalog.table(old)
+    refuse_other(old, table.uuid, "missing" if now is None else now.uuid)
+    catalog.rename(old, new)
+
+
+def is_complete(catalog: IcebergCatalog, tag: CommitTag) -> bool:
+    """Is a rename complete?"""
+    return any(digest_of(tag) in steps for steps in _completed(catalog, tag.sync).values())
+
+
+def has_begun(catalog: IcebergCatalog, tag: CommitTag) -> bool:
+    """Has a table left its name, in a rename or for good?"""
+    digest = digest_of(tag)
+    moving = (name.startswith(digest) for name in catalog.names_in(MOVING))
+    dropped = (name.endswith(digest) for name in catalog.names_in(DROPPED))
+    return any(moving) or any(dropped) or is_complete(catalog, tag)
+
+
+def complete(catalog: IcebergCatalog, tag: CommitTag) -> None:
+    """Note that a rename is complete; only those of a sync's last sequences are kept."""
     catalog.ensure_namespace(MOVING)
-    catalog.set_namespace_property(MOVING, _key(mark.sync), str(_completed(catalog, mark.sync).having(mark)))
+    known = _completed(catalog, tag.sync)
+    known[tag.sequence] = [*known.get(tag.sequence, ()), digest_of(tag)]
+    kept = {str(sequence): known[sequence] for sequence in sorted(known)[-_SEQUENCES:]}
+    catalog.set_namespace_property(MOVING, _key(tag.sync), json.dumps(kept))
 
 
-def _completed(catalog: IcebergCatalog, sync: str) -> DoneSteps:
-    return DoneSteps.parse(catalog.namespace_property(MOVING, _key(sync)))
+def drop(catalog: IcebergCatalog, name: TableName, tag: CommitTag, identity: str | None = None) -> None:
+    """Take a table's name away; it gets one that says when, which table, and in which step."""
+    table = catalog.table(name)
+    if table is not None:
+        gone = TableName(DROPPED, f"{int(time.time())}-{table.uuid}~{digest_of(tag)}")
+        move(catalog, name, gone, replace(tag, part=0), identity or table.uuid)
+
+
+def dropped_tables(catalog: IcebergCatalog) -> Iterator[tuple[TableName, int, str]]:
+    """The tables without a name of their own: what they are called, the second they were dropped in, their uuid."""
+    for name in catalog.names_in(DROPPED):
+        since, _, rest = name.partition("-")
+        yield TableName(DROPPED, name), int(since), rest.partition("~")[0]
+
+
+def digest_of(tag: CommitTag) -> str:
+    """A step in names, where its id would be too long."""
+    return hashlib.sha256(f"{tag.sync}/{tag.step}".encode()).hexdigest()[:16]
+
+
+def _completed(catalog: IcebergCatalog, sync: str) -> dict[int, list[str]]:
+    text = catalog.namespace_property(MOVING, _key(sync))
+    return {} if text is None else {int(sequence): steps for sequence, steps in json.loads(text).items()}
 
 
 def _key(sync: str) -> str:
-    return f"tidewire.renamed.{sync}"
+    return f"tidewire.moved.{sync}"
 
 
-def _check(catalog: IcebergCatalog, todo: Sequence[Way]) -> None:
+def _check(catalog: IcebergCatalog, todo: Sequence[Way], identities: Mapping[TableName, str]) -> None:
     """Refuse a rename that cannot be done, before anything moves."""
     leaving = {way.old for way in todo}
     for way in todo:
-        if not catalog.exists(way.between) and not catalog.exists(way.old):
+        table = catalog.table(way.between) or catalog.table(way.old)
+        if table is None:
             raise TargetError(f"there is no table {way.old} to become {way.new}")
+        refuse_other(way.old, identities.get(way.old), table.uuid)
         if way.new not in leaving and catalog.exists(way.new):
             raise TargetError(f"{way.old} cannot become {way.new}: there is a table of that name")
 
 
-def _has_arrived(catalog: IcebergCatalog, way: Way, mark: Mark) -> bool:
+def _has_arrived(catalog: IcebergCatalog, way: Way, tag: CommitTag) -> bool:
     if catalog.exists(way.between):
         return False
     table = catalog.table(way.new)
-    return table is not None and table.property_of(mark_property(mark.sync)) == str(mark)
+    return table is not None and find_step(table.state, tag.step) is not None

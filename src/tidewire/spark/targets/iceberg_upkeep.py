@@ -1,14 +1,14 @@
-"""The upkeep of an Iceberg table: what its metadata says is to be done, and the statements that do it."""
+"""The upkeep of an Iceberg table: what its metadata says is to be done, and Iceberg's own actions that do it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from typing import Any, Final
 
 from tidewire.model import TableName
-from tidewire.spark.targets.base import Size
-from tidewire.spark.targets.sql_text import quoted, text_literal
+from tidewire.spark.targets.base import Java, Size, quoted, text_literal
+from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
 
 _FEW_FILES: Final = 5
 """Fewer small files than this are not worth a new one; Iceberg's own default."""
@@ -16,41 +16,60 @@ _FEW_FILES: Final = 5
 _MANY_MANIFESTS: Final = 20
 """Every commit adds one or two, and every plan reads them all."""
 
-_REWRITE: Final = (
-    ("min-input-files", str(_FEW_FILES)),
+_REWRITE: Final = {
+    "min-input-files": str(_FEW_FILES),
     # Groups of files are committed as they are done, so what is done stays when the rest is cut short.
-    ("partial-progress.enabled", "true"),
-    ("remove-dangling-deletes", "true"),
-)
+    "partial-progress.enabled": "true",
+    "remove-dangling-deletes": "true",
+}
 
 
 def size_of(metadata: Mapping[str, Any]) -> Size:
-    """What a table takes, from the notes of its current snapshot."""
-    notes = _current(metadata)
+    """What a table takes, from the summary of its current snapshot."""
+    summary = _current(metadata)
     return Size(
-        int(notes.get("total-data-files", 0)),
-        int(notes.get("total-delete-files", 0)),
-        int(notes.get("total-files-size", 0)),
+        int(summary.get("total-data-files", 0)),
+        int(summary.get("total-delete-files", 0)),
+        int(summary.get("total-files-size", 0)),
         len(metadata["snapshots"]),
     )
 
 
-def compaction(metadata: Mapping[str, Any], catalog: str, name: TableName) -> Iterator[str]:
-    """The statements that put a table in order. Nothing is left to do after a compaction that nothing followed."""
-    notes, size = _current(metadata), size_of(metadata)
-    if notes.get("operation") == "replace" or (size.files < _FEW_FILES and not size.deletes):
+def row_count(summary: Mapping[str, str]) -> int | None:
+    """How many rows a snapshot has; ``None`` if its summary does not say, or has deletes that are not counted."""
+    total, dead, equal = (summary.get(f"total-{what}") for what in ("records", "position-deletes", "equality-deletes"))
+    if total is None or int(equal or 0):
+        return None
+    return int(total) - int(dead or 0)
+
+
+def compact(catalog: IcebergCatalog, name: TableName, session: Java, summary: Mapping[str, str]) -> None:
+    """Put a table in order. Nothing is left to do after a compaction that nothing followed.
+
+    What is committed has the entries of ``summary`` in the summary of its snapshot.
+    """
+    table = catalog.table(name)
+    assert table is not None
+    metadata = table.metadata()
+    noted, size = _current(metadata), size_of(metadata)
+    if noted.get("operation") == "replace" or (size.files < _FEW_FILES and not size.deletes):
         return
-    options = ", ".join(f"{text_literal(key)}, {text_literal(value)}" for key, value in _REWRITE)
-    yield _call(catalog, "rewrite_data_files", name, options=f"map({options})")
+    actions = catalog.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
+    rewriting = actions.rewriteDataFiles(table.java).options(_REWRITE)
+    rounds = [rewriting]
     if size.deletes:
-        yield _call(catalog, "rewrite_position_delete_files", name)
-    kept = sum(int(notes.get(f"manifests-{part}", 0)) for part in ("created", "kept"))
-    if kept >= _MANY_MANIFESTS:
-        yield _call(catalog, "rewrite_manifests", name)
+        rounds.append(actions.rewritePositionDeletes(table.java))
+    if sum(int(noted.get(f"manifests-{part}", 0)) for part in ("created", "kept")) >= _MANY_MANIFESTS:
+        rounds.append(actions.rewriteManifests(table.java))
+    for action in rounds:
+        table.java.refresh()
+        for key, value in summary.items():
+            action.snapshotProperty(key, value)
+        action.execute()
 
 
 def expired(metadata: Mapping[str, Any], before: datetime, keep: Collection[int]) -> list[int]:
-    """The snapshots from before a moment that nobody needs; the current one and those with a name are needed."""
+    """The snapshots from before a moment, except the current one, those with a name and those to keep."""
     needed = {*keep, *(ref["snapshot-id"] for ref in metadata.get("refs", {}).values())}
     limit = before.timestamp() * 1000
     return [
@@ -61,19 +80,15 @@ def expired(metadata: Mapping[str, Any], before: datetime, keep: Collection[int]
 
 
 def orphans(catalog: str, name: TableName, before: datetime) -> str:
-    """The statement that deletes the files which no snapshot has."""
+    """The statement that deletes the files which belong to no snapshot."""
     moment = before.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%fZ")
-    return _call(catalog, "remove_orphan_files", name, older_than=f"TIMESTAMP {text_literal(moment)}")
+    given = {"table": text_literal(quoted(*name)), "older_than": f"TIMESTAMP {text_literal(moment)}"}
+    said = ", ".join(f"{key} => {value}" for key, value in given.items())
+    return f"CALL {quoted(catalog)}.system.remove_orphan_files({said})"
 
 
 def _current(metadata: Mapping[str, Any]) -> Mapping[str, str]:
-    """What the writer of the current snapshot noted; nothing where there is none."""
+    """The summary of the current snapshot; empty for a table without snapshots."""
     current = metadata.get("current-snapshot-id")
     found = (snapshot["summary"] for snapshot in metadata["snapshots"] if snapshot["snapshot-id"] == current)
     return next(found, {})
-
-
-def _call(catalog: str, procedure: str, name: TableName, **arguments: str) -> str:
-    given = {"table": text_literal(quoted(*name))} | arguments
-    said = ", ".join(f"{key} => {value}" for key, value in given.items())
-    return f"CALL {quoted(catalog)}.system.{procedure}({said})"

@@ -13,9 +13,9 @@ from tidewire.changefeed.sink.storage.cron import Cron
 from tidewire.changefeed.sink.storage.expiry import is_older
 from tidewire.changefeed.sink.storage.records import records_for
 from tidewire.changefeed.sink.storage.sink import StorageSink
-from tidewire.changefeed.sink.storage.store import open_store
 from tidewire.codec import Options, Resources
 from tidewire.errors import ChangefeedError
+from tidewire.storage import open_storage
 
 DAY = datetime(2026, 11, 16)
 
@@ -54,7 +54,7 @@ def test_only_folders_of_old_dates_count() -> None:
 def test_old_rows_are_removed_and_schemas_are_kept(tmp_path: Path) -> None:
     clock = [DAY]
     settings = StorageSettings("unused", file_expiration_days=2, date_separator=DateSeparator.DAY, terminator="\n")
-    store = open_store("file", str(tmp_path), {})
+    store = open_storage(tmp_path)
     records = records_for("csv", settings, Options(), Resources())
     sink = StorageSink(store, records, settings, 1, today=lambda: clock[0])
     for day in (12, 13, 14, 16):

@@ -8,19 +8,23 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
-from pyarrow import fs
 
+from changefeed.config.config_requests import check
 from changefeed.pieces import SetClock, create, delete, insert, table, update
+from object_stores import S3, s3_server
 from tidewire.changefeed.config.sections import CsvConfig
 from tidewire.changefeed.config.settings import DateSeparator, StorageSettings
+from tidewire.changefeed.service.failure import code_of
+from tidewire.changefeed.sink.opening import open_sink
 from tidewire.changefeed.sink.storage.records import records_for
 from tidewire.changefeed.sink.storage.sink import StorageSink
-from tidewire.changefeed.sink.storage.store import Store, open_store
 from tidewire.codec import Options, Resources
-from tidewire.errors import ChangefeedError
+from tidewire.errors import ChangefeedError, StorageError
 from tidewire.model import Ddl, DdlType, TableName
+from tidewire.storage import Storage, open_storage
 
 START = 1000
 NAME = "CDC00000000000000000001.csv"
@@ -29,7 +33,7 @@ NAME = "CDC00000000000000000001.csv"
 class Scene:
     """A sink on a store, with clocks that are set."""
 
-    def __init__(self, store: Store, protocol: str = "csv", start_ts: int = START, **settings: Any) -> None:
+    def __init__(self, store: Storage, protocol: str = "csv", start_ts: int = START, **settings: Any) -> None:
         self.store = store
         self.today = datetime(2026, 11, 16)
         self.clock = SetClock()
@@ -39,63 +43,41 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    fs.S3FileSystem(
-        endpoint_override=f"{host}:{port}",
-        scheme="http",
-        access_key="key",
-        secret_key="secret",
-        region="us-east-1",
-        allow_bucket_creation=True,
-    ).create_dir("bucket")
-    yield f"http://{host}:{port}"
-    server.stop()
+def s3() -> Iterator[S3]:
+    with s3_server() as server:
+        yield server
 
 
 @pytest.fixture(params=["file", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    if request.param == "file":
-        return open_store("file", str(tmp_path / "cdc"), {})
-    options = {
-        "endpoint": request.getfixturevalue("s3"),
-        "access-key": "key",
-        "secret-access-key": "secret",
-        "region": "us-east-1",
-        "force-path-style": "true",
-    }
-    return open_store("s3", f"bucket/{tmp_path.name}", options)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    return open_storage(tmp_path / "cdc" if request.param == "file" else request.getfixturevalue("s3").uri())
 
 
-def local(tmp_path: Path) -> Store:
-    return open_store("file", str(tmp_path), {})
+def names(store: Storage, folder: str) -> list[str]:
+    return [entry.name.removeprefix(f"{folder}/") for entry in store.list(folder)]
 
 
 def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_rows_are_filed_under_table_version_and_date(store: Store) -> None:
+def test_rows_are_filed_under_table_version_and_date(store: Storage) -> None:
     scene = Scene(store)
 
     scene.sink.rows([insert(1, 1001), update(1, 1, 1002), delete(1, 1003)])
-    assert store.names("test/t/1000/2026-11-16") == []
+    assert names(store, "test/t/1000/2026-11-16") == []
     scene.sink.flush()
 
     folder = "test/t/1000/2026-11-16"
-    assert store.names(folder) == [NAME]
+    assert names(store, folder) == [NAME]
     assert store.read(f"{folder}/{NAME}") == b'"I","t","test",1,"x"\n"U","t","test",1,"y"\n"D","t","test",1,"x"\n'
     assert store.read(f"{folder}/meta/CDC.index") == f"{NAME}\n".encode()
-    (schema,) = store.names("test/t/meta")
+    (schema,) = names(store, "test/t/meta")
     assert schema.startswith("schema_1000_")
     assert json.loads(store.read(f"test/t/meta/{schema}") or b"")["Query"] == ""
 
 
-def test_numbers_go_on_and_begin_again_with_a_new_date(store: Store) -> None:
+def test_numbers_go_on_and_begin_again_with_a_new_date(store: Storage) -> None:
     scene = Scene(store, file_index_digit=6)
     for day in (16, 16, 17):
         scene.today = datetime(2026, 11, day)
@@ -105,28 +87,28 @@ def test_numbers_go_on_and_begin_again_with_a_new_date(store: Store) -> None:
     again.sink.rows([insert(1, 2001)])
     again.sink.flush()
 
-    assert sorted(store.names("test/t/1000/2026-11-16")) == ["CDC000001.csv", "CDC000002.csv", "CDC000003.csv"]
-    assert store.names("test/t/1000/2026-11-17") == ["CDC000001.csv"]
+    assert names(store, "test/t/1000/2026-11-16") == ["CDC000001.csv", "CDC000002.csv", "CDC000003.csv"]
+    assert names(store, "test/t/1000/2026-11-17") == ["CDC000001.csv"]
     assert store.read("test/t/1000/2026-11-16/meta/CDC.index") == b"CDC000003.csv\n"
 
 
 def test_a_file_without_an_index_is_not_written_over(tmp_path: Path) -> None:
-    store = local(tmp_path)
-    store.write("test/t/1000/CDC000004.csv", b"mine")
+    store = open_storage(tmp_path)
+    store.put("test/t/1000/CDC000004.csv", b"mine")
     scene = Scene(store, file_index_digit=6, date_separator=DateSeparator.NONE)
 
     scene.sink.rows([insert(1, 1001)])
     scene.sink.flush()
 
     assert store.read("test/t/1000/CDC000004.csv") == b"mine"
-    assert sorted(store.names("test/t/1000")) == ["CDC000004.csv", "CDC000005.csv"]
+    assert names(store, "test/t/1000") == ["CDC000004.csv", "CDC000005.csv"]
 
 
 @pytest.mark.parametrize(
     ("separator", "folder"), [("none", ""), ("year", "/2026"), ("month", "/2026-11"), ("day", "/2026-11-16")]
 )
 def test_dates_are_as_fine_as_wanted(tmp_path: Path, separator: str, folder: str) -> None:
-    scene = Scene(local(tmp_path), date_separator=DateSeparator(separator))
+    scene = Scene(open_storage(tmp_path), date_separator=DateSeparator(separator))
 
     scene.sink.rows([insert(1, 1001)])
     scene.sink.flush()
@@ -135,7 +117,7 @@ def test_dates_are_as_fine_as_wanted(tmp_path: Path, separator: str, folder: str
 
 
 def test_a_statement_gives_the_table_a_new_version(tmp_path: Path) -> None:
-    scene = Scene(local(tmp_path), date_separator=DateSeparator.NONE)
+    scene = Scene(open_storage(tmp_path), date_separator=DateSeparator.NONE)
     scene.sink.rows([insert(1, 1001)])
 
     altered = replace(table(), version=1005)
@@ -153,7 +135,7 @@ def test_a_statement_gives_the_table_a_new_version(tmp_path: Path) -> None:
 
 
 def test_statements_about_databases_and_renames_have_their_places(tmp_path: Path) -> None:
-    scene = Scene(local(tmp_path))
+    scene = Scene(open_storage(tmp_path))
     new = table("new")
 
     scene.sink.ddl(Ddl(TableName("schema1", ""), 1001, "CREATE DATABASE schema1", DdlType.CREATE_SCHEMA))
@@ -165,7 +147,7 @@ def test_statements_about_databases_and_renames_have_their_places(tmp_path: Path
 
 
 def test_an_exchanged_partition_is_told_in_two_files_and_executed_once(tmp_path: Path) -> None:
-    scene = Scene(local(tmp_path))
+    scene = Scene(open_storage(tmp_path))
     parted, plain = table("parted", table_id=1), table("plain", table_id=2)
 
     scene.sink.ddl(
@@ -189,7 +171,7 @@ def test_partitions_and_table_ids_make_folders(tmp_path: Path) -> None:
         "ids": {"use_table_id_as_path": True},
     }
     for folder, settings in cases.items():
-        scene = Scene(local(tmp_path / folder), date_separator=DateSeparator.NONE, **settings)
+        scene = Scene(open_storage(tmp_path / folder), date_separator=DateSeparator.NONE, **settings)
         scene.sink.rows(rows)
         scene.sink.flush()
 
@@ -204,7 +186,7 @@ def test_partitions_and_table_ids_make_folders(tmp_path: Path) -> None:
 
 
 def test_a_full_file_is_written_but_a_transaction_is_not_torn_apart(tmp_path: Path) -> None:
-    scene = Scene(local(tmp_path), file_size=30, date_separator=DateSeparator.NONE, file_index_digit=6)
+    scene = Scene(open_storage(tmp_path), file_size=30, date_separator=DateSeparator.NONE, file_index_digit=6)
 
     scene.sink.rows([insert(1, 1001), insert(2, 1001), insert(3, 1001), insert(4, 1002), insert(5, 1003)])
     first = (tmp_path / "test/t/1000/CDC000001.csv").read_text()
@@ -214,7 +196,7 @@ def test_a_full_file_is_written_but_a_transaction_is_not_torn_apart(tmp_path: Pa
     assert (first.count("\n"), second.count("\n")) == (3, 2)
 
 
-def test_the_checkpoint_is_written_every_two_seconds_and_at_the_end(store: Store) -> None:
+def test_the_checkpoint_is_written_every_two_seconds_and_at_the_end(store: Storage) -> None:
     scene = Scene(store)
 
     scene.sink.watermark(1001, [])
@@ -232,7 +214,7 @@ def test_the_checkpoint_is_written_every_two_seconds_and_at_the_end(store: Store
 
 
 def test_canal_json_is_a_message_for_each_row_with_a_terminator(tmp_path: Path) -> None:
-    scene = Scene(local(tmp_path), "canal-json", terminator="\r\n", date_separator=DateSeparator.NONE)
+    scene = Scene(open_storage(tmp_path), "canal-json", terminator="\r\n", date_separator=DateSeparator.NONE)
 
     scene.sink.ddl(create(table(), 1001))
     scene.sink.rows([insert(1, 1002), delete(1, 1003)])
@@ -246,7 +228,7 @@ def test_canal_json_is_a_message_for_each_row_with_a_terminator(tmp_path: Path) 
 
 def test_a_header_begins_every_file(tmp_path: Path) -> None:
     scene = Scene(
-        local(tmp_path),
+        open_storage(tmp_path),
         csv=CsvConfig(output_field_header=True),
         file_index_digit=6,
         date_separator=DateSeparator.NONE,
@@ -261,7 +243,7 @@ def test_a_header_begins_every_file(tmp_path: Path) -> None:
 
 
 def test_a_schema_that_changed_unheard_gets_a_version_of_its_own(tmp_path: Path) -> None:
-    scene = Scene(local(tmp_path), date_separator=DateSeparator.NONE)
+    scene = Scene(open_storage(tmp_path), date_separator=DateSeparator.NONE)
     narrow = replace(table(version=1005), columns=table().columns[:1])
 
     scene.sink.rows([insert(1, 1001), replace(insert(2, 1006), table=narrow, after={"id": 2})])
@@ -272,7 +254,7 @@ def test_a_schema_that_changed_unheard_gets_a_version_of_its_own(tmp_path: Path)
 
 
 def test_a_replay_uses_the_versions_of_its_own_time(tmp_path: Path) -> None:
-    store = local(tmp_path)
+    store = open_storage(tmp_path)
     first = Scene(store, date_separator=DateSeparator.NONE)
     first.sink.rows([insert(1, 1001)])
     first.sink.ddl(Ddl(table().name, 2000, "TRUNCATE TABLE t", DdlType.TRUNCATE_TABLE, table_schema=table()))
@@ -287,18 +269,28 @@ def test_a_replay_uses_the_versions_of_its_own_time(tmp_path: Path) -> None:
 
 def test_only_what_can_be_stored_is_taken(tmp_path: Path) -> None:
     with pytest.raises(ChangefeedError) as refusal:
-        Scene(local(tmp_path), "open-protocol")
+        Scene(open_storage(tmp_path), "open-protocol")
     assert refusal.value.code == "CDC:ErrSinkUnknownProtocol"
-    with pytest.raises(ChangefeedError, match="no storage"):
-        open_store("ftp", "folder", {})
-    with pytest.raises(ChangefeedError, match="bucket"):
-        open_store("s3", "/", {})
+
+
+def test_the_sinks_uri_says_where_the_store_is(s3: S3, tmp_path: Path) -> None:
+    query = urlencode({**s3.parameters(), "protocol": "csv", "csv-config": "ignored"})
+    uris = {
+        f"file://{tmp_path}/a%20b?protocol=csv": open_storage(tmp_path / "a b"),
+        f"s3://bucket/a%20b?{query}": open_storage(s3.uri("a b")),
+    }
+    for uri, store in uris.items():
+        sink = open_sink(check(uri).settings, START)
+        sink.watermark(1001, [])
+        sink.close()
+
+        assert store.read("metadata") == b'{"checkpoint-ts":1001}'
 
 
 def test_a_store_that_refuses_is_told_about(tmp_path: Path) -> None:
-    (tmp_path / "test").write_text("in the way")
+    (tmp_path / "metadata").mkdir()
 
-    with pytest.raises(ChangefeedError) as refusal:
-        Store(fs.LocalFileSystem(), str(tmp_path), renames=True).write("test/t/x", b"")
+    with pytest.raises(StorageError) as refusal:
+        Scene(open_storage(tmp_path)).sink.watermark(1001, [])
 
-    assert refusal.value.code == "CDC:ErrExternalStorageAPI"
+    assert code_of(refusal.value) == "CDC:ErrExternalStorageAPI"

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 
 from tidewire.changefeed.config.durations import parse_duration
-from tidewire.changefeed.config.kafka import client_secret, mechanism_of
+from tidewire.changefeed.config.kafka import security_parameters
 from tidewire.changefeed.config.parameters import KAFKA_INVALID
 from tidewire.changefeed.config.rules.draft import Draft, Rule
 from tidewire.changefeed.config.uri import SinkKind
+from tidewire.errors import OptionError
+from tidewire.kafka.settings import Security
 
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+){2,3}")
 _CLIENT_ID = re.compile(r"[A-Za-z0-9._-]+")
 _ACKS = (-1, 0, 1)
 _MOST_PARTITIONS = 2**31 - 1
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
-_BY_PASSWORD = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 
 
 def _partitions(draft: Draft) -> str | None:
@@ -65,68 +65,20 @@ def _timeouts(draft: Draft) -> str | None:
 
 
 def _credentials(draft: Draft) -> str | None:
+    """TiCDC wants all three files; a source can do with fewer."""
     kafka = draft.kafka
     files = {"ca": kafka.ca, "cert": kafka.cert, "key": kafka.key}
     missing = [name for name, path in files.items() if not path]
-    if len(missing) == len(files):
+    if not missing or len(missing) == len(files):
         return None
-    if missing:
-        return f"ca, cert and key belong together; {' and '.join(missing)} is missing"
-    if kafka.enable_tls is False:
-        return "enable-tls is false, but ca, cert and key are given; take them away or set it to true"
-    return None
+    return f"ca, cert and key belong together; {' and '.join(missing)} is missing"
 
 
-def _mechanism(draft: Draft) -> str | None:
-    mechanism = mechanism_of(draft.kafka)
-    if not mechanism or mechanism in _MECHANISMS:
-        return None
-    return f"sasl-mechanism is {', '.join(word.lower() for word in _MECHANISMS)}, not {draft.kafka.sasl_mechanism!r}"
-
-
-def _password(draft: Draft) -> str | None:
-    kafka, mechanism = draft.kafka, mechanism_of(draft.kafka)
-    if mechanism not in _BY_PASSWORD or (kafka.sasl_user and kafka.sasl_password):
-        return None
-    return f"sasl-mechanism {mechanism.lower()} needs sasl-user and sasl-password"
-
-
-def _gssapi(draft: Draft) -> str | None:
-    kafka = draft.kafka
-    if mechanism_of(kafka) != "GSSAPI":
-        return None
-    by = (kafka.sasl_gssapi_auth_type or "").lower()
-    credentials = {"user": kafka.sasl_gssapi_password, "keytab": kafka.sasl_gssapi_keytab_path}
-    if by not in credentials:
-        return f"sasl-gssapi-auth-type is user or keytab, not {kafka.sasl_gssapi_auth_type or ''!r}"
-    needed = {
-        "kerberos-config-path": kafka.sasl_gssapi_kerberos_config_path,
-        "service-name": kafka.sasl_gssapi_service_name,
-        "user": kafka.sasl_gssapi_user,
-        "realm": kafka.sasl_gssapi_realm,
-        {"user": "password", "keytab": "keytab-path"}[by]: credentials[by],
-    }
-    missing = [f"sasl-gssapi-{name}" for name, value in needed.items() if not value]
-    return f"sasl-mechanism gssapi needs {', '.join(missing)}" if missing else None
-
-
-def _oauth(draft: Draft) -> str | None:
-    kafka = draft.kafka
-    needed = {
-        "sasl-oauth-client-id": kafka.sasl_oauth_client_id,
-        "sasl-oauth-client-secret": kafka.sasl_oauth_client_secret,
-        "sasl-oauth-token-url": kafka.sasl_oauth_token_url,
-    }
-    if mechanism_of(kafka) != "OAUTHBEARER":
-        given = [name for name, value in needed.items() if value]
-        return f"{', '.join(given)} need sasl-mechanism oauthbearer" if given else None
-    missing = [name for name, value in needed.items() if not value]
-    if missing:
-        return f"sasl-mechanism oauthbearer needs {', '.join(missing)}"
+def _security(draft: Draft) -> str | None:
     try:
-        client_secret(kafka)
-    except ValueError as error:
-        return str(error)
+        Security.parse(security_parameters(draft.kafka))
+    except OptionError as error:
+        return error.reason
     return None
 
 
@@ -140,10 +92,7 @@ RULES = tuple(
         _acks,
         _timeouts,
         _credentials,
-        _mechanism,
-        _password,
-        _gssapi,
-        _oauth,
+        _security,
     )
 )
 """For sinks with brokers; a partition number is looked at wherever there are topics."""

@@ -8,8 +8,8 @@ from datetime import date, datetime, timedelta, timezone
 
 from tidewire.changefeed.config.settings import DateSeparator, StorageSettings
 from tidewire.changefeed.sink.storage.cron import Cron
-from tidewire.changefeed.sink.storage.store import Store
 from tidewire.model.tso import physical_ms
+from tidewire.storage import Storage
 
 _DATE = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})/")
 
@@ -17,7 +17,7 @@ _DATE = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})/")
 class Expiry:
     """Removes files that are too old, when the clock strikes."""
 
-    def __init__(self, store: Store, days: int, cron: Cron, now: Callable[[], datetime]) -> None:
+    def __init__(self, store: Storage, days: int, cron: Cron, now: Callable[[], datetime]) -> None:
         self._store = store
         self._days = days
         self._cron = cron
@@ -25,7 +25,7 @@ class Expiry:
         self._looked = now()
 
     @classmethod
-    def of(cls, settings: StorageSettings, store: Store, now: Callable[[], datetime]) -> Expiry | None:
+    def of(cls, settings: StorageSettings, store: Storage, now: Callable[[], datetime]) -> Expiry | None:
         """What the settings ask for; ``None`` where files are kept, or not sorted by day."""
         if settings.file_expiration_days <= 0 or settings.date_separator is not DateSeparator.DAY:
             return None
@@ -37,7 +37,9 @@ class Expiry:
         after, self._looked = self._looked, now
         if self._cron.strikes(after, now):
             reached = datetime.fromtimestamp(physical_ms(checkpoint_ts) / 1000, timezone.utc).date()
-            self._store.remove(lambda path: is_older(path, reached - timedelta(days=self._days)))
+            limit = reached - timedelta(days=self._days)
+            names = (entry.name for entry in self._store.list(recursive=True))
+            self._store.delete([name for name in names if is_older(name, limit)])
 
 
 def is_older(path: str, than: date) -> bool:

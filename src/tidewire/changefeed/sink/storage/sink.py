@@ -13,10 +13,10 @@ from tidewire.changefeed.outgoing import Outgoing
 from tidewire.changefeed.sink.storage.expiry import Expiry
 from tidewire.changefeed.sink.storage.layout import METADATA, Layout, file_number, index_path
 from tidewire.changefeed.sink.storage.records import Records
-from tidewire.changefeed.sink.storage.store import Store
 from tidewire.changefeed.sink.storage.versions import Versions
 from tidewire.changefeed.source.base import RowBatch
 from tidewire.model import Ddl, RowChange, TableName, TableSchema
+from tidewire.storage import Storage
 
 METADATA_SECONDS = 2.0
 """The checkpoint is written no more often than that."""
@@ -37,7 +37,7 @@ class StorageSink:
 
     def __init__(
         self,
-        store: Store,
+        store: Storage,
         records: Records,
         settings: StorageSettings,
         start_ts: int,
@@ -119,15 +119,15 @@ class StorageSink:
 
     def _write_metadata(self, ts: int) -> None:
         self._metadata_ts = None
-        self._store.write(METADATA, b'{"checkpoint-ts":%d}' % ts)
+        self._store.put(METADATA, b'{"checkpoint-ts":%d}' % ts)
 
     def _write(self, folder: str, rows: _Waiting) -> None:
         dated = self._layout.dated(folder, self._today())
         number = self._next_number(dated)
         name = self._layout.data_name(number)
-        self._store.write(f"{dated}/{name}", b"".join([self._records.header(rows.table), *rows.pieces]))
+        self._store.put(f"{dated}/{name}", b"".join([self._records.header(rows.table), *rows.pieces]))
         # The index comes after the data, so a file that it names is whole.
-        self._store.write(index_path(dated), f"{name}\n".encode())
+        self._store.put(index_path(dated), f"{name}\n".encode())
         self._numbers[dated] = number
 
     def _next_number(self, dated: str) -> int:
@@ -135,5 +135,6 @@ class StorageSink:
         last = self._numbers.get(dated)
         if last is None:
             index = (self._store.read(index_path(dated)) or b"").decode("utf-8", "replace").strip()
-            last = max((file_number(name) for name in (index, *self._store.names(dated))), default=0)
+            names = (entry.name.rpartition("/")[2] for entry in self._store.list(dated))
+            last = max(map(file_number, (index, *names)))
         return last + 1

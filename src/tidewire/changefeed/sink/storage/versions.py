@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tidewire.changefeed.sink.storage.layout import Layout, schema_version
 from tidewire.changefeed.sink.storage.schema_file import Definition
-from tidewire.changefeed.sink.storage.store import Store
 from tidewire.model import Ddl, DdlType, RowChange, TableSchema
+from tidewire.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class _Known:
 class Versions:
     """The tables' versions. ``now`` tells how far the changefeed is: the version of a table nobody has filed yet."""
 
-    def __init__(self, store: Store, layout: Layout, now: Callable[[], int], *, column_ids: bool = False) -> None:
+    def __init__(self, store: Storage, layout: Layout, now: Callable[[], int], *, column_ids: bool = False) -> None:
         self._store = store
         self._layout = layout
         self._now = now
@@ -66,9 +66,9 @@ class Versions:
 
     def _filed(self, folder: str, checksum: int, least: int, most: int) -> int | None:
         """The newest version within limits that was filed with the same columns; a replay may be older than some."""
-        found = filter(None, map(schema_version, self._store.names(folder)))
+        found = filter(None, (schema_version(entry.name.rpartition("/")[2]) for entry in self._store.list(folder)))
         return max((version for version, its in found if its == checksum and least <= version <= most), default=None)
 
     def _file(self, folder: str, definition: Definition) -> int:
-        self._store.write(f"{folder}/{definition.file_name}", definition.content())
+        self._store.put(f"{folder}/{definition.file_name}", definition.content())
         return definition.version

@@ -1,23 +1,20 @@
-"""Kafka's topics, read by position: a changefeed keeps its place itself and joins no group."""
+"""Kafka's topics, read by position: a changefeed keeps its position itself and joins no consumer group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Final
 
 from tidewire.changefeed.config.settings import KafkaSettings
-from tidewire.changefeed.sink.kafka_client import UNREACHABLE, connection
+from tidewire.changefeed.sink.kafka import UNREACHABLE, coded, connection, patience
 from tidewire.changefeed.source.topic.gate import Partition
-from tidewire.errors import ChangefeedError, MissingExtra
+from tidewire.errors import ChangefeedError
+from tidewire.kafka.client import KafkaClient, Offsets, Place
+from tidewire.kafka.fetch import Follower
 from tidewire.model import Message, Position
 
-try:
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
-except ImportError as error:
-    raise MissingExtra("confluent-kafka", "kafka") from error
-
-AT_ONCE = 5000
-_WAIT_SECONDS = 0.2
+AT_ONCE: Final = 5000
+_WAIT_SECONDS: Final = 0.2
 
 
 class KafkaReader:
@@ -25,55 +22,40 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings, names: Sequence[str]) -> None:
         self._names = names
-        self._patience = max(1.0, settings.dial_timeout + settings.read_timeout)
-        self._assigned: dict[Partition, int] = {}
-        self._consumer = Consumer(
-            {
-                **connection(settings),
-                "group.id": settings.client_id,
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-            }
-        )
+        words, seconds = connection(settings), patience(settings)
+        with coded(UNREACHABLE, UNREACHABLE):
+            self._client = KafkaClient(words, first_seconds=seconds, later_seconds=seconds)
+            self._follower = Follower(words)
 
     def partitions(self) -> Sequence[Partition]:
         """The partitions there are now."""
-        try:
-            topics = self._consumer.list_topics(timeout=self._patience).topics
-        except KafkaException as error:
-            raise ChangefeedError(UNREACHABLE, f"no answer from Kafka: {error}") from error
+        with coded(UNREACHABLE, UNREACHABLE):
+            topics = self._client.topics(self._names)
         return [Partition(name, number) for name in self._names if name in topics for number in topics[name].partitions]
 
     def first(self, partition: Partition) -> int:
         """The offset of the first message a partition still has."""
-        return self._offsets_of(partition)[0]
+        return self._offsets([partition])[partition].first
 
     def read(self, offsets: Mapping[Partition, int]) -> Iterator[tuple[Position, Message]]:
         """Some of what comes next in each partition."""
-        if self._assigned.keys() != offsets.keys():
-            self._assigned = dict(offsets)
-            self._consumer.assign([TopicPartition(topic, number, at) for (topic, number), at in offsets.items()])
-        return map(_taken, self._consumer.consume(AT_ONCE, _WAIT_SECONDS))
+        places: dict[Place, int] = dict(offsets.items())
+        with coded(UNREACHABLE, UNREACHABLE):
+            return self._follower.read(places, AT_ONCE, _WAIT_SECONDS)
 
     def ends(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """The offsets that the next messages of these partitions will get."""
-        return {partition: self._offsets_of(partition)[1] for partition in partitions}
+        return {partition: found.end for partition, found in self._offsets(partitions).items()}
 
     def close(self) -> None:
-        """Leave the cluster."""
-        self._consumer.close()
+        """Close the connections."""
+        self._follower.close()
 
-    def _offsets_of(self, partition: Partition) -> tuple[int, int]:
-        try:
-            first, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=self._patience)
-        except KafkaException as error:
-            raise ChangefeedError(UNREACHABLE, f"no answer from Kafka: {error}") from error
-        return first, end
-
-
-def _taken(message: Any) -> tuple[Position, Message]:
-    if message.error() is not None:
-        raise ChangefeedError(UNREACHABLE, f"Kafka's messages cannot be read: {message.error().str()}")
-    headers = tuple((name, value or b"") for name, value in message.headers() or ())
-    at = Position(message.topic(), message.partition(), message.offset())
-    return at, Message(message.key(), message.value(), headers)
+    def _offsets(self, partitions: Iterable[Partition]) -> Mapping[Partition, Offsets]:
+        with coded(UNREACHABLE, UNREACHABLE):
+            wanted = list(partitions)
+            found = self._client.offsets(wanted)
+        lacking = next((place for place in wanted if place not in found), None)
+        if lacking is not None:
+            raise ChangefeedError(UNREACHABLE, f"{lacking.topic}[{lacking.number}] is gone, or has no leader yet")
+        return {place: found[place] for place in wanted}

@@ -1,0 +1,92 @@
+"""Why a step can never be done, found out before the step is kept: no Spark session is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tidewire.arrow.policy import Policy
+from tidewire.ddl.column_steps import NewColumn, TypedColumn
+from tidewire.errors import KeyNeeded, SyncError
+from tidewire.model import TableName, TableSchema
+from tidewire.spark.apply.casts import can_cast, literal_sql
+from tidewire.spark.apply.changes import default_sql, key_columns, told_column
+from tidewire.spark.apply.conversions import convert_sql
+from tidewire.spark.apply.modes import LAYOUTS, META, Mode
+from tidewire.spark.targets.base import RESERVED, quoted
+from tidewire.sync.catalogue import stored
+from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
+
+
+def check(step: Step, mode: Mode, policy: Policy = Policy()) -> str | None:
+    """Why a step can never be done to a table in this mode; ``None`` if nothing speaks against it."""
+    try:
+        return next(_CHECKS[type(step)](step, mode, policy), None)
+    except SyncError as error:  # a conversion or a default that is refused
+        return str(error)
+
+
+def _names(*names: TableName) -> Iterator[str]:
+    for name in names:
+        if name.schema.lower() in RESERVED:
+            yield f"{name}: tidewire keeps the database {name.schema} for itself"
+
+
+def _table(table: TableSchema, mode: Mode) -> Iterator[str]:
+    yield from _names(table.name)
+    if LAYOUTS[mode].needs_key and not table.handle_key:
+        yield str(KeyNeeded(str(table.name), mode))
+    for column in table.columns:
+        if column.name.lower().startswith(META):
+            yield f"a column cannot be called {column.name}: names that begin with {META} are those of added columns"
+
+
+def _create(step: Create, mode: Mode, policy: Policy) -> Iterator[str]:
+    yield from _table(stored(step.table), mode)
+
+
+def _merge(step: Merge, mode: Mode, policy: Policy) -> Iterator[str]:
+    table = stored(step.table)
+    yield from _table(table, mode)
+    keys = key_columns(table)
+    for shape in {piece.file.shape.columns: None for piece in step.slices}:
+        for column in table.columns:
+            told = told_column(step, shape, column)
+            if told is None and column in keys:
+                yield f"rows do not have column {column.name}, which is in the key"
+            elif told is None:
+                default_sql(column, policy)
+            elif not can_cast(told, column, policy):
+                yield f"column {column.name}: values of {told.mysql_type} cannot become {column.mysql_type}"
+
+
+def _alter(step: Alter, mode: Mode, policy: Policy) -> Iterator[str]:
+    yield from _table(step.after, mode)
+    for change in step.columns:
+        match change:
+            case NewColumn(column, _, fill):
+                literal_sql(fill, column, policy)
+            case TypedColumn(old, new):
+                convert_sql(quoted(new.name), old, new, policy)
+
+
+def _rename(step: Rename, mode: Mode, policy: Policy) -> Iterator[str]:
+    for side in zip(*step.moves, strict=True):
+        if len(set(side)) < len(side):
+            yield f"a rename names a table twice: {', '.join(f'{old} to {new}' for old, new in step.moves)}"
+    yield from _names(*(new for _, new in step.moves))
+
+
+def _nothing(step: Drop | Truncate | SetAside, mode: Mode, policy: Policy) -> Iterator[str]:
+    yield from ()
+
+
+_CHECKS: Mapping[type, Callable[[Any, Mode, Policy], Iterator[str]]] = {
+    Merge: _merge,
+    Create: _create,
+    Alter: _alter,
+    Rename: _rename,
+    Drop: _nothing,
+    Truncate: _nothing,
+    SetAside: _nothing,
+}

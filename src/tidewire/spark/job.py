@@ -1,0 +1,65 @@
+"""What is to be synced, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidewire.model import TableName
+from tidewire.spark.apply import Mode
+from tidewire.spark.ledger import Owner
+from tidewire.spark.maintain import DEFAULT, Every
+from tidewire.spark.source import Source
+from tidewire.spark.stage import Before
+from tidewire.sync.rules import Rules
+from tidewire.sync.state import OnBad
+
+PATIENCE_SECONDS: Final = 300.0
+"""How long a store, registry or broker that does not answer is waited for, unless a job says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be synced, and how. ``until`` is a TSO above which nothing is applied."""
+
+    protocol: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    has_watermarks: bool = True
+    mode: Mode = Mode.MIRROR
+    format: str = "iceberg"
+    catalog: str = ""
+    on_bad: OnBad = OnBad.HOLD
+    until: int | None = None
+    parallel: int = 4
+    rules: Rules = field(default_factory=Rules)
+    keep_rejected: bool = True
+    maintain: Every = DEFAULT
+    patience: float = PATIENCE_SECONDS
+
+    @property
+    def time_zone(self) -> str:
+        """The upstream server's time zone."""
+        return self.options.get("time-zone", "UTC")
+
+    def owner(self, source: Source) -> Owner:
+        """The sync that a target belongs to once this job has written to it."""
+        return Owner(
+            source.identity,
+            self.protocol,
+            self.format,
+            str(self.mode),
+            self.has_watermarks,
+            self.time_zone,
+            self.catalog,
+        )
+
+    def mode_of(self, name: TableName, rules: Rules | None = None) -> Mode:
+        """The mode a table is made in."""
+        return Mode((rules or self.rules).mode(name, self.mode))
+
+    @property
+    def before(self) -> Before:
+        """How much of old rows is needed."""
+        modes = {self.mode, *(Mode(rule.mode) for rule in self.rules.tables if rule.mode)}
+        return Before.ALL if Mode.HISTORY in modes else Before.KEY

@@ -1,0 +1,307 @@
+"""The sync: a loop of passes. Offset ranges in, tables that are right out.
+
+::
+
+    read       which offsets are there, and which of them are new
+    stage      messages to typed files, in Spark tasks; few messages here in the driver
+    plan       files, watermarks and DDL to steps; every step is checked
+    keep       the plan, in the ledger
+    apply      the steps, each a commit that says which step it is
+    publish    which version of which table belongs to which upstream time
+
+The first two are here, the others in :mod:`tidewire.spark.execution`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from tidewire.arrow.policy import Policy
+from tidewire.errors import Fenced, OptionError, SyncError
+from tidewire.model import Position, TableName
+from tidewire.spark.apply import Applier, ApplySettings
+from tidewire.spark.execution import Execution
+from tidewire.spark.job import Job
+from tidewire.spark.ledger import Answer, KeptRules, Ledger, ledger_of
+from tidewire.spark.legacy import legacy_rules
+from tidewire.spark.maintain import Maintained, MaintenanceSettings, TableUpkeep, Upkeep, maintain, told
+from tidewire.spark.patience import Patience
+from tidewire.spark.report import Observer, PassReport, Point, Silent, describe, report_of
+from tidewire.spark.requests import carry_out
+from tidewire.spark.session import java_process
+from tidewire.spark.source import Extent, OffsetRange, Source, planned_ranges
+from tidewire.spark.stage import Reader, Stage, folded, with_decimals
+from tidewire.spark.targets import CommitTag, Target
+from tidewire.storage import Storage
+from tidewire.sync.documents import decode, encode
+from tidewire.sync.manifest import Manifest, Partition, ReadRange
+from tidewire.sync.plan import Planned
+from tidewire.sync.rules import Rules, broken_promises
+from tidewire.sync.state import State
+
+__all__ = ["Job", "Observer", "PassReport", "Point", "Silent", "Sync", "describe"]
+
+PASS_SECONDS: Final = 1.0
+"""A pass begins at most so often, unless a backlog is left."""
+
+_RULES: Final = "rules"
+
+
+class Sync:
+    """A running sync, the only driver of its target."""
+
+    execution: Execution
+    """Its state and its plans, from :meth:`run` on."""
+
+    def __init__(
+        self, spark: SparkSession, source: Source, target: Target, job: Job, observer: Observer = Silent()
+    ) -> None:
+        self._spark = spark
+        self._source = source
+        self._target = target
+        self._job = job
+        self._observer = observer
+        self._stopping = threading.Event()
+        self._patiently = Patience(job.patience, self._stopping, observer.told)
+        self._driving = threading.Event()
+        self._passes = 0
+        self.storage: Storage = ledger_of(target.uri)
+
+    def run(self, *, once: bool, take_over: bool = False) -> State:
+        """Sync what there is (``once``), or until :meth:`stop`; the state afterwards."""
+        job, target = self._job, self._target
+        opened = Ledger.open(
+            self.storage,
+            job.owner(self._source),
+            jvm=java_process(self._spark),
+            take_over=take_over,
+            tell=self._observer.told,
+        )
+        settings = ApplySettings(Policy(job.time_zone))
+        with closing(opened) as ledger, closing(Applier(target, settings, job.parallel)) as applier:
+            self._ledger = ledger
+            self._driving.set()
+            self._stage = Stage(self._spark, self._source, self.storage, ledger.epoch.number)
+            self._upkeep = Upkeep(job.maintain, target, self.storage, self._upkeep_tag)
+            self.execution = Execution(
+                job, self._source, target, ledger, applier, self._upkeep, self._observer, self._patiently
+            )
+            self.execution.begin(ledger.recover())
+            self._keep_promises()
+            self.catch_up()
+            self._loop(once=once)
+            self.execution.save()
+            self._upkeep.save()
+            return self.execution.state
+
+    @property
+    def is_driving(self) -> bool:
+        """Whether it has become the driver of its target, and so should end in good order."""
+        return self._driving.is_set()
+
+    def stop(self) -> None:
+        """End after the pass that is running."""
+        self._stopping.set()
+
+    # Beginning
+
+    def _keep_promises(self) -> None:
+        """Refuse rules that say otherwise of tables which are made already; remember them if they do not."""
+        data = self.storage.read(_RULES)
+        document = legacy_rules(self.storage) if data is None else decode(data, KeptRules).rules
+        if document is not None:
+            state = self.execution.state
+            known = [table for table in state.tables.values() if state.target_tables.get(table.name.folded) is not None]
+            known += [each.file.shape for each in state.pending]
+            broken = broken_promises(self._rules_of(document), self._job.rules, known, self._mode_by)
+            if broken:
+                raise SyncError(
+                    f"rules about tables that are made cannot change. {'; '.join(dict.fromkeys(broken))}. "
+                    "Take the rules back, or begin anew with an empty target"
+                )
+        if data is None or document != self._job.rules.to_plain():
+            self.storage.put(_RULES, encode(KeptRules(self._job.rules.to_plain())))
+
+    def _mode_by(self, rules: Rules, name: TableName) -> str:
+        return self._job.mode_of(name, rules)
+
+    def _rules_of(self, document: Mapping[str, Any]) -> Rules:
+        """The rules of a document; :class:`SyncError` if they hash with another salt."""
+        rules = Rules.from_plain(document, self._job.rules.salt)
+        if rules.hashes and document["salt"] != rules.proof:
+            raise SyncError(
+                f"the salt is not the one that hashes in {self.storage.uri} were made with: rows would no longer be "
+                "found. Give the salt that the sync began with"
+            )
+        return rules
+
+    def catch_up(self) -> None:
+        """Do what can be done without new messages: rows beyond an earlier ``until``, holds that are over."""
+        state = self.execution.state
+        manifest = Manifest(self._passes, ends=_ends(self._extents()), parked=state.parked)
+        planned = self.execution.plan(manifest)
+        after = planned.state
+        if planned.steps or after.applied > state.applied or after.holds != state.holds:
+            self._take(manifest, planned, {})
+
+    # Passes
+
+    def _loop(self, *, once: bool) -> None:
+        limits = self._extents() if once else None
+        while not (self._stopping.is_set() or self._reached_end()):
+            began = time.monotonic()
+            self._ledger.epoch.check()
+            self._requests()
+            extents = self._extents()
+            ranges = self._ranges(extents, limits)
+            if ranges or extents.keys() - self.execution.state.frontier.partitions.keys():
+                self._pass(ranges, extents)
+            elif once:
+                return
+            self._fold_waiting()
+            self._tend()
+            if not once and sum(each.offsets for each in ranges) < self._source.max_messages:
+                self._stopping.wait(max(0.0, PASS_SECONDS - (time.monotonic() - began)))
+
+    def _reached_end(self) -> bool:
+        return self._job.until is not None and self.execution.state.applied >= self._job.until
+
+    def _extents(self) -> Mapping[Partition, Extent]:
+        """The partitions there are; :class:`SyncError` if a topic was created again."""
+        extents = self._patiently(self._source.partitions)
+        known = self.execution.topic_ids
+        for at, extent in extents.items():
+            if extent.topic_id is not None and known.setdefault(at.topic, extent.topic_id) != extent.topic_id:
+                raise SyncError(
+                    f"topic {at.topic} was deleted and created again since the sync began: its offsets mean other "
+                    "messages now. Begin anew with an empty target, or with another topic"
+                )
+        return extents
+
+    def _ranges(
+        self, extents: Mapping[Partition, Extent], limits: Mapping[Partition, Extent] | None
+    ) -> list[OffsetRange]:
+        """What the next pass reads. ``limits`` are the ends at the start of a run that drains its source."""
+        known = self.execution.next_offsets
+        if limits is not None:
+            extents = {
+                at: replace(extent, end=min(extent.end, max(limits[at].end, known.get(at, 0))))
+                for at, extent in extents.items()
+                if at in limits
+            }
+        return planned_ranges(extents, known, self._source.max_messages)
+
+    def _pass(
+        self,
+        ranges: Sequence[OffsetRange],
+        extents: Mapping[Partition, Extent] = {},
+        again: Mapping[Position, str] = {},
+    ) -> None:
+        began = time.perf_counter()
+        self._passes += 1
+        state = self.execution.state
+        manifest = self._patiently(
+            lambda: self._stage.run(
+                ranges,
+                self._passes,
+                self._reader(),
+                state.replays(),
+                ends=lambda: _ends(self._extents()),
+                parked=state.parked,
+                again=again,
+            )
+        )
+        manifest = replace(manifest, read={**self._empty(extents), **manifest.read})
+        self._observer.reached(Point.STAGED)
+        staged = time.perf_counter()
+        planned = self.execution.plan(manifest)
+        self._take(manifest, planned, {"stage": staged - began, "plan": time.perf_counter() - staged})
+
+    def _empty(self, extents: Mapping[Partition, Extent]) -> dict[Partition, tuple[ReadRange, ...]]:
+        """Partitions that are seen first while they are empty: read up to here, so that nothing to come is missed."""
+        new = extents.keys() - self.execution.next_offsets.keys()
+        empty = ((at, extents[at].end) for at in sorted(new) if extents[at].first == extents[at].end)
+        return {at: (ReadRange.of(end, end),) for at, end in empty}
+
+    def _take(self, manifest: Manifest, planned: Planned, seconds: dict[str, float]) -> None:
+        manifest, planned = self.execution.take(manifest, planned, seconds)
+        rows = self.execution.rows(planned)
+        self._observer.finished(report_of(planned, manifest, self._ledger.sequence, rows, seconds))
+
+    def _reader(self) -> Reader:
+        job, state = self._job, self.execution.state
+        return Reader(
+            job.protocol,
+            job.options,
+            has_watermarks=job.has_watermarks,
+            before=job.before,
+            schemas=state.schemas if job.has_watermarks else (),
+            declared=with_decimals(state.tables.values()),
+            rules=job.rules,
+            keep_rejected=job.keep_rejected,
+        )
+
+    # Between passes
+
+    def _fold_waiting(self) -> None:
+        """Join the files of tables that wait for long."""
+        folder, state = f"{self._ledger.epoch.number:08}/{self._passes:08}", self.execution.state
+        pending, gone = folded(self.storage, folder, state.pending)
+        if gone:
+            self.execution.change(replace(state, pending=pending), gone)
+
+    def _tend(self) -> None:
+        """Compact and expire one table, if that is due."""
+        name = self._upkeep.due()
+        if name is None or self._stopping.is_set():
+            return
+        self._ledger.epoch.look()
+        if self._target.exists(name):
+            self._tended(self._upkeep.tend(name))
+        else:
+            self._upkeep.forget(name)
+
+    def _tended(self, done: TableUpkeep) -> None:
+        self.execution.tended(done)
+        self._observer.told(told(done))
+
+    @property
+    def _upkeep_tag(self) -> CommitTag:
+        """The tag of commits that maintenance makes."""
+        return CommitTag(self._ledger.owner.id, self._ledger.epoch.number, self._ledger.sequence, "maintenance")
+
+    def _requests(self) -> None:
+        """Carry out what other processes ask."""
+        for request in self._patiently(self._ledger.requests):
+            try:
+                answer = Answer(True, carry_out(self, request))
+            except Fenced:
+                raise
+            except (SyncError, OptionError) as error:
+                answer = Answer(False, (str(error),))
+            for line in answer.lines if request.verb != "maintain" else ():
+                self._observer.told(f"{request.verb}: {line}")
+            self._observer.reached(Point.REQUESTED)
+            self._ledger.answer(request.id, answer)
+
+    def read_again(self, messages: Mapping[Position, str]) -> None:
+        """Read messages again that are kept in files, and go on from there."""
+        self._pass([], again=messages)
+
+    def maintain(self, settings: MaintenanceSettings) -> Maintained:
+        """Do a whole round of maintenance, and publish the versions it leads to."""
+        done = maintain(self._target, self.storage, settings, self._upkeep_tag, self._ledger.epoch.look, self._tended)
+        self.execution.save()
+        return done
+
+
+def _ends(extents: Mapping[Partition, Extent]) -> dict[Partition, int]:
+    """The end of every partition; 0 if no message is left in it, so that it holds no watermark back."""
+    return {at: extent.end if extent.first < extent.end else 0 for at, extent in extents.items()}

@@ -1,0 +1,93 @@
+"""Waiting for stores, registries, brokers and catalogs that do not answer.
+
+Whatever is asked can be asked again: offset ranges are staged anew, documents are put with their own bytes, and steps
+that are in their tables already are found. What is wrong in a message or a table is not a matter of waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from tidewire.errors import Fenced, SyncError
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 30.0
+
+_UNREACHABLE: Final = frozenset(
+    {
+        "ConnectException",
+        "HttpHostConnectException",
+        "NoHttpResponseException",
+        "NoRouteToHostException",
+        "RESTException",
+        "SdkClientException",
+        "ServiceFailureException",
+        "ServiceUnavailableException",
+        "SocketException",
+        "SocketTimeoutException",
+        "SQLTransientConnectionException",
+        "TTransportException",
+        "UnknownHostException",
+    }
+)
+"""Java exceptions of catalogs and stores that do not answer, by the names of their classes."""
+
+Result = TypeVar("Result")
+
+
+class Patience:
+    """Asks again until there is an answer, for so many seconds; a sync that is stopped does not wait."""
+
+    def __init__(self, seconds: float, stopping: threading.Event, tell: Callable[[str], None]) -> None:
+        self._seconds = seconds
+        self._stopping = stopping
+        self._tell = tell
+
+    def __call__(self, ask: Callable[[], Result]) -> Result:
+        """The answer; :class:`SyncError` in one line if there is none in time."""
+        began, pause = time.monotonic(), _FIRST_PAUSE
+        while True:
+            try:
+                return ask()
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                waited = time.monotonic() - began
+                if waited >= self._seconds or self._stopping.is_set():
+                    raise SyncError(
+                        f"{_line(error)}; waited {waited:.0f} seconds. Start the sync again when it answers"
+                    ) from error
+                self._tell(f"waiting: {_line(error)}")
+            self._stopping.wait(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Is a service that does not answer the reason? Then the same may work later."""
+    if isinstance(error, Fenced):
+        return False
+    return any(
+        getattr(each, "transient", False) or bool(_UNREACHABLE & {*_java_classes(each)}) for each in _causes(error)
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__
+
+
+def _java_classes(error: BaseException) -> Iterator[str]:
+    """The classes of the Java exception behind an error, and of its causes."""
+    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while java is not None:
+        yield str(java.getClass().getSimpleName())
+        java = java.getCause()
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,147 @@
+"""How a sync goes, for observers: points in a pass, what each pass did, and lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from enum import StrEnum
+from typing import Any, Protocol
+
+from tidewire.model import TableName
+from tidewire.sync.manifest import Manifest
+from tidewire.sync.plan import Planned
+from tidewire.sync.state import Hold, State
+from tidewire.sync.steps import Merge
+
+
+class Point(StrEnum):
+    """A place in a pass. Between any two of them a driver may die; the ledger's docstring says what happens then."""
+
+    STAGED = "staged"
+    KEPT = "kept"
+    FENCED = "fenced"
+    STEP = "step"
+    APPLIED = "applied"
+    REPLANNED = "replanned"
+    PUBLISHED = "published"
+    CLEANED = "cleaned"
+    REQUESTED = "requested"
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What one pass did.
+
+    ``tables`` gives the changes that were applied to each table, ``rows`` how many rows tables have now, as far as
+    that is known. ``known`` are all tables that the upstream has now. ``rejected`` counts the messages of this pass
+    that cannot be read, ``rejected_total`` those of all passes. Times are in seconds.
+    """
+
+    sequence: int
+    messages: int
+    staged: int
+    tables: Mapping[TableName, int]
+    rows: Mapping[TableName, int]
+    steps: int
+    applied: int
+    watermark: int
+    rejected: int
+    parked: int
+    holds: tuple[Hold, ...]
+    notes: tuple[str, ...]
+    seconds: Mapping[str, float]
+    known: tuple[TableName, ...] = ()
+    rejected_total: int = 0
+    at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+
+
+class Observer(Protocol):
+    """Hears how a sync goes."""
+
+    def reached(self, point: Point) -> None:
+        """A pass came to a point."""
+        ...
+
+    def finished(self, report: PassReport) -> None:
+        """A pass is done."""
+        ...
+
+    def told(self, line: str) -> None:
+        """There is something to say to people, such as what the sync waits for."""
+        ...
+
+
+class Silent:
+    """An observer that says nothing."""
+
+    def reached(self, point: Point) -> None:
+        """A pass came to a point."""
+
+    def finished(self, report: PassReport) -> None:
+        """A pass is done."""
+
+    def told(self, line: str) -> None:
+        """There is something to say to people."""
+
+
+def report_of(
+    planned: Planned, manifest: Manifest, sequence: int, rows: Mapping[TableName, int], seconds: Mapping[str, float]
+) -> PassReport:
+    """What a plan that was carried out did."""
+    tables: dict[TableName, int] = {}
+    for step in planned.steps:
+        if isinstance(step, Merge):
+            tables[step.table.name] = tables.get(step.table.name, 0) + sum(each.file.rows for each in step.slices)
+    state: State = planned.state
+    return PassReport(
+        sequence=sequence,
+        messages=sum(range_.end - range_.start for ranges in manifest.read.values() for range_ in ranges),
+        staged=sum(file.rows for file in manifest.files),
+        tables=tables,
+        rows=rows,
+        steps=len(planned.steps),
+        applied=state.applied,
+        watermark=state.frontier.watermark,
+        rejected=len(manifest.rejected),
+        parked=len(state.parked),
+        holds=state.holds,
+        notes=planned.notes,
+        seconds=dict(seconds),
+        known=tuple(state.tables),
+        rejected_total=state.rejected,
+    )
+
+
+def describe(report: PassReport) -> dict[str, Any]:
+    """A report as one line of a log."""
+    return {
+        "time": report.at.isoformat(timespec="milliseconds"),
+        "sequence": report.sequence,
+        "messages": report.messages,
+        "staged": report.staged,
+        "tables": {str(name): count for name, count in report.tables.items()},
+        "rows": {str(name): count for name, count in report.rows.items()},
+        "steps": report.steps,
+        "applied": report.applied,
+        "watermark": report.watermark,
+        "rejected": report.rejected,
+        "rejected_total": report.rejected_total,
+        "parked": report.parked,
+        "held": [describe_hold(hold) for hold in report.holds],
+        "notes": list(report.notes),
+        "seconds": {name: round(value, 3) for name, value in report.seconds.items()},
+    }
+
+
+def describe_hold(hold: Hold) -> dict[str, Any]:
+    """A hold as a JSON object."""
+    return {
+        "id": hold.id,
+        "table": None if hold.table is None else str(hold.table),
+        "ts": hold.ts,
+        "at": str(hold.at),
+        "kind": str(hold.kind),
+        "since": hold.since,
+        "reason": hold.reason,
+    }

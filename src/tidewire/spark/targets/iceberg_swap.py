@@ -1,0 +1,284 @@
+"""The one way of committing to an Iceberg table that refuses a driver which was replaced.
+
+Updates are collected in a transaction in memory, on metadata that was loaded just before. Then the catalog swaps the
+table's metadata for the new one, if the metadata is still the one the transaction began with. Iceberg's own
+``commit()`` and ``commitTransaction()`` cannot do this: they load newer metadata and apply the updates to that.
+
+First the epoch is read, from the property that every swap writes and from the newest snapshot with a tag: a newer one
+raises ``Fenced``. If the swap raises, whatever the exception, its commit may be there all the same, so the step is
+looked for; if it is not there, the same updates are made again in a new transaction. A swap that is still on its way to
+the catalog is refused once a later swap has changed the metadata.
+
+Steps are found in the summaries of snapshots and, because snapshots expire, in a property with one record for each
+sync. Its steps are those of the sync's current sequence, so it stays small.
+
+Every swap that belongs to a step ends with an empty append: the snapshot has the new schema and carries the tag. The
+property comes after it, because only then the snapshot's id is known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from tidewire.model import TableName
+from tidewire.spark.targets.base import CommitTag, Java, TargetError, refuse_older, refuse_other, tried
+from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable
+
+SYNC: Final = "tidewire.sync"
+EPOCH: Final = "tidewire.epoch"
+SEQUENCE: Final = "tidewire.sequence"
+STEP: Final = "tidewire.step"
+PART: Final = "tidewire.part"
+
+NO_SNAPSHOT: Final = 0
+"""Stands for the snapshot of a table without one."""
+
+_SEQUENCES: Final = 3
+"""A step is looked for in so many plans that have touched its table; a plan that is not done is the last of them."""
+
+
+def summary_of(tag: CommitTag, *, step: bool = True) -> dict[str, str]:
+    """What a commit with a tag notes in the summary of its snapshot; without its step it only fences."""
+    noted = {SYNC: tag.sync, EPOCH: str(tag.epoch), SEQUENCE: str(tag.sequence)}
+    if step:
+        noted[STEP] = tag.step
+        if tag.part is not None:
+            noted[PART] = str(tag.part)
+    return noted
+
+
+class Note(NamedTuple):
+    """What a commit of a sync noted in its snapshot."""
+
+    snapshot: int
+    sync: str
+    epoch: int
+    sequence: int
+    step: str | None
+    part: int | None
+
+
+def notes(state: Java) -> Iterator[Note]:
+    """What commits with tags noted, newest first, as far back as a step is looked for.
+
+    Each call to Java takes its time, so only what is asked for is fetched.
+    """
+    sequences: set[int] = set()
+    snapshot = state.currentSnapshot()
+    while snapshot is not None:
+        summary = snapshot.summary()
+        sync = summary.get(SYNC)
+        if sync is not None:
+            step, part, sequence = summary.get(STEP), summary.get(PART), int(summary.get(SEQUENCE))
+            if step is not None:
+                sequences.add(sequence)
+            if len(sequences) > _SEQUENCES:
+                return
+            yield Note(
+                snapshot.snapshotId(),
+                sync,
+                int(summary.get(EPOCH)),
+                sequence,
+                step,
+                None if part is None else int(part),
+            )
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else state.snapshot(parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a table's property says of a sync: its epoch, and the steps of its current sequence.
+
+    ``steps`` has the snapshot of each completed step, ``parts`` how many parts of a step were committed.
+    """
+
+    epoch: int = 0
+    sequence: int = -1
+    steps: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def key(sync: str) -> str:
+        """The name of the property."""
+        return f"{SYNC}.{sync}"
+
+    @classmethod
+    def of(cls, state: Java, sync: str) -> Record:
+        """The record in a table's metadata, with what snapshots noted that Spark committed."""
+        text = state.properties().get(cls.key(sync))
+        record = cls() if text is None else cls(**json.loads(text))
+        for note in sorted(notes(state), key=lambda note: note.sequence):
+            if note.sync == sync:
+                record = record.at_epoch(note.epoch)
+                if note.step is not None and note.sequence >= record.sequence:
+                    record = record.having(note.sequence, note.step, note.part, note.snapshot)
+        return record
+
+    def at_epoch(self, epoch: int) -> Record:
+        """With an epoch, unless it has a newer one."""
+        return Record(max(epoch, self.epoch), self.sequence, self.steps, self.parts)
+
+    def having(self, sequence: int, step: str, part: int | None, snapshot: int) -> Record:
+        """With a step, or a part of it. Another sequence begins anew."""
+        same = sequence == self.sequence
+        steps, parts = (dict(self.steps), dict(self.parts)) if same else ({}, {})
+        if part is None:
+            steps[step] = snapshot
+            parts.pop(step, None)
+        elif step not in steps:
+            parts[step] = max(part + 1, parts.get(step, 0))
+        return Record(self.epoch, sequence, steps, parts)
+
+    def __str__(self) -> str:
+        document = {"epoch": self.epoch, "sequence": self.sequence, "steps": self.steps, "parts": self.parts}
+        return json.dumps(document, separators=(",", ":"))
+
+
+def newest_epoch(state: Java, sync: str) -> int:
+    """The newest epoch that a sync's drivers have left in a table's metadata; 0 if they left no epoch."""
+    text = state.properties().get(Record.key(sync))
+    noted = next((note.epoch for note in notes(state) if note.sync == sync), 0)
+    return max(noted, 0 if text is None else int(json.loads(text)["epoch"]))
+
+
+def find_step(state: Java, step: str) -> str | None:
+    """The version in which a step was completed, in a table's metadata."""
+    syncs = set()
+    for note in notes(state):
+        if note.step == step and note.part is None:
+            return f"{state.uuid()}@{note.snapshot}"
+        syncs.add(note.sync)
+    found = (record.steps.get(step) for record in _records(state, syncs))
+    return next((f"{state.uuid()}@{snapshot}" for snapshot in found if snapshot is not None), None)
+
+
+def count_parts(state: Java, step: str) -> int:
+    """How many parts of a step were committed, in a table's metadata."""
+    found, syncs = [0], set()
+    for note in notes(state):
+        syncs.add(note.sync)
+        if note.step == step and note.part is not None:
+            found.append(note.part + 1)
+    return max(*found, *(record.parts.get(step, 0) for record in _records(state, syncs)), 0)
+
+
+def _records(state: Java, syncs: Collection[str]) -> Iterator[Record]:
+    """The records of syncs. If no snapshot names a sync any more, those of all syncs."""
+    properties = state.properties()
+    keys = map(Record.key, syncs) if syncs else [key for key in properties if key.startswith(Record.key(""))]
+    for key in keys:
+        text = properties.get(key)
+        if text is not None:
+            yield Record(**json.loads(text))
+
+
+Update = Callable[[IcebergTable, Java], None]
+"""Makes updates in a transaction: given the table as the transaction has it so far, and the transaction itself."""
+
+
+def swap(
+    catalog: IcebergCatalog,
+    name: TableName,
+    tag: CommitTag | None,
+    update: Update = lambda table, transaction: None,
+    *,
+    identity: str | None = None,
+    step: bool = True,
+    append: bool = True,
+) -> str:
+    """Commit updates to a table; the version that they make.
+
+    Without ``step`` the commit belongs to no step, without ``append`` it adds no snapshot, and without a tag no epoch
+    is checked. With ``identity`` only the table with that uuid is changed.
+    """
+
+    def attempt(again: bool) -> str:
+        table = catalog.table(name)
+        if table is None:
+            raise TargetError(f"there is no table {name} in catalog {catalog.name}")
+        refuse_other(name, identity, table.uuid)
+        transaction = table.java.newTransaction()
+        state = transaction.startMetadata()
+        record = None if tag is None else Record.of(state, tag.sync)
+        if tag is not None and record is not None:
+            if again and step and (found := _done(state, tag)) is not None:
+                return found
+            refuse_older(name, record.epoch, tag)
+        update(IcebergTable(transaction.table(), catalog.jvm, name), transaction)
+        _note(transaction, record, tag, step=step, append=append)
+        exchange(transaction, state)
+        return current_version(transaction.currentMetadata())
+
+    return _tried(catalog, name, tag if step else None, attempt)
+
+
+def create(catalog: IcebergCatalog, name: TableName, tag: CommitTag, begin: Callable[[], Java]) -> str:
+    """Commit a new table; its first version. ``begin`` makes its transaction."""
+
+    def attempt(again: bool) -> str:
+        table = catalog.table(name) if again else None
+        if table is not None:
+            found = _done(table.state, tag)
+            if found is None:
+                raise TargetError(
+                    f"another program made a table {name} in catalog {catalog.name} at the same time. "
+                    "Rename it, and start the sync again"
+                )
+            return found
+        transaction = begin()
+        _note(transaction, Record(), tag)
+        exchange(transaction, None)
+        return current_version(transaction.currentMetadata())
+
+    return _tried(catalog, name, tag, attempt)
+
+
+def exchange(transaction: Java, base: Java) -> None:
+    """Swap the metadata that a transaction has made for the metadata that it began with, ``None`` for a new table."""
+    transaction.underlyingOps().commit(base, transaction.currentMetadata())
+
+
+def current_version(state: Java) -> str:
+    """The version that a table's metadata is at. What 0.1 committed may lack a snapshot, or have an older schema."""
+    snapshot, schema = state.currentSnapshot(), state.currentSchemaId()
+    if snapshot is None:
+        return f"{state.uuid()}@{NO_SNAPSHOT}@{schema}"
+    version = f"{state.uuid()}@{snapshot.snapshotId()}"
+    return version if snapshot.schemaId() == schema else f"{version}@{schema}"
+
+
+def _done(state: Java, tag: CommitTag) -> str | None:
+    """The version of a commit with a tag, if it is there."""
+    if tag.part is None:
+        return find_step(state, tag.step)
+    return current_version(state) if count_parts(state, tag.step) > tag.part else None
+
+
+def _note(
+    transaction: Java, record: Record | None, tag: CommitTag | None, *, step: bool = True, append: bool = True
+) -> None:
+    """The end of a transaction: an empty append with the tag, and the property."""
+    if append:
+        last = transaction.newFastAppend()
+        for key, value in ({} if tag is None else summary_of(tag, step=step)).items():
+            last.set(key, value)
+        last.commit()
+    if tag is None or record is None:
+        return
+    record = record.at_epoch(tag.epoch)
+    if step:
+        snapshot = transaction.currentMetadata().currentSnapshot().snapshotId()
+        record = record.having(tag.sequence, tag.step, tag.part, snapshot)
+    transaction.updateProperties().set(Record.key(tag.sync), str(record)).commit()
+
+
+def _tried(catalog: IcebergCatalog, name: TableName, tag: CommitTag | None, attempt: Callable[[bool], str]) -> str:
+    def look() -> str | None:
+        table = None if tag is None else catalog.table(name)
+        return None if table is None or tag is None else _done(table.state, tag)
+
+    return tried(name, f"catalog {catalog.name}", attempt, look)

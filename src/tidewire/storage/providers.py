@@ -1,0 +1,139 @@
+"""The kinds of object stores, and what the parameters of their URIs mean to ``obstore``.
+
+The parameters are TiCDC's. What a URI does not say comes from the environment variables of the provider.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from tidewire.errors import OptionError
+from tidewire.storage.base import SCHEMES, checked_name
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A kind of object store: its class in ``obstore.store`` and the settings that parameters stand for.
+
+    ``unused`` parameters are taken and have no effect.
+    """
+
+    kind: str
+    bucket: str
+    settings: Mapping[str, str]
+    unused: frozenset[str] = frozenset()
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The parameters that have an effect."""
+        return frozenset((*self.settings, "endpoint", *_SPECIAL.get(self.kind, ())))
+
+
+_SPECIAL: Mapping[str, tuple[str, ...]] = {"S3Store": ("force-path-style", "role-arn", "external-id")}
+
+PROVIDERS: Mapping[str, Provider] = {
+    "s3": Provider(
+        "S3Store",
+        "bucket",
+        {
+            "access-key": "access_key_id",
+            "secret-access-key": "secret_access_key",
+            "session-token": "session_token",
+            "region": "region",
+        },
+        frozenset({"acl", "provider", "sse", "sse-kms-key-id", "storage-class", "use-accelerate-endpoint"}),
+    ),
+    "gs": Provider(
+        "GCSStore",
+        "bucket",
+        {"credentials-file": "service_account"},
+        frozenset({"storage-class", "predefined-acl"}),
+    ),
+    "az": Provider(
+        "AzureStore",
+        "container_name",
+        {
+            "account-name": "account_name",
+            "account-key": "account_key",
+            "sas-token": "sas_key",
+            "encryption-key": "encryption_key",
+        },
+        frozenset({"access-tier", "encryption-scope"}),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An object store's URI in its parts; ``text`` is the whole URI, credentials included."""
+
+    text: str
+    uri: str
+    provider: Provider
+    bucket: str
+    prefix: str
+    parameters: Mapping[str, str]
+    account: str = ""
+
+    @classmethod
+    def parse(cls, scheme: str, rest: str, option: str) -> Address:
+        """The parts of what follows ``scheme://``."""
+        place, _, query = rest.partition("?")
+        authority, _, prefix = place.strip("/").partition("/")
+        bucket, at, host = authority.partition("@")
+        provider = PROVIDERS[SCHEMES.get(scheme, scheme)]
+        if not bucket or ":" in bucket or (at and provider.kind != "AzureStore"):
+            raise OptionError(option, f"the URI does not name a bucket: {scheme}://bucket/path")
+        try:
+            prefix = checked_name(prefix) if prefix else ""
+        except OptionError as error:
+            raise OptionError(option, error.reason) from None
+        uri = f"{scheme}://{authority}/{prefix}".rstrip("/")
+        parameters = {name.replace("_", "-"): value for name, value in parse_qsl(query, keep_blank_values=True)}
+        unknown = sorted(set(parameters) - provider.known - provider.unused)
+        if unknown:
+            known = ", ".join(sorted(provider.known))
+            raise OptionError(option, f"{scheme}:// does not know the parameter {unknown[0]!r}; known are {known}")
+        text = f"{uri}?{query}" if query else uri
+        return cls(text, uri, provider, bucket, prefix, parameters, host.partition(".")[0])
+
+    def below(self, name: str) -> Address:
+        """The address of a folder of this one."""
+        _, mark, query = self.text.partition("?")
+        uri, prefix = f"{self.uri}/{name}", f"{self.prefix}/{name}".lstrip("/")
+        return Address(f"{uri}{mark}{query}", uri, self.provider, self.bucket, prefix, self.parameters, self.account)
+
+    def config(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the class of ``obstore`` is made with: its settings, and those of its HTTP client."""
+        found = {
+            setting: self.parameters[name]
+            for name, setting in self.provider.settings.items()
+            if name in self.parameters
+        }
+        if self.account:
+            found.setdefault("account_name", self.account)
+        found[self.provider.bucket] = self.bucket
+        endpoint = self.parameters.get("endpoint", "").rstrip("/")
+        if self.provider.kind == "S3Store":
+            found |= self._s3(endpoint)
+        elif endpoint:
+            found["base_url" if self.provider.kind == "GCSStore" else "endpoint"] = endpoint
+        plain = any(str(found.get(name, "")).startswith("http://") for name in ("endpoint", "base_url"))
+        return found, {"allow_http": True} if plain else {}
+
+    def _s3(self, endpoint: str) -> dict[str, Any]:
+        names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+        endpoint = endpoint or next((os.environ[name] for name in names if os.environ.get(name)), "")
+        if endpoint and "://" not in endpoint:
+            endpoint = f"https://{endpoint}"
+        virtual = self.parameters.get("force-path-style", "true").lower() == "false"
+        if virtual and endpoint:
+            parts = urlsplit(endpoint)
+            endpoint = parts._replace(netloc=f"{self.bucket}.{parts.netloc}").geturl()
+        return ({"endpoint": endpoint} if endpoint else {}) | (
+            {"virtual_hosted_style_request": True} if virtual else {}
+        )

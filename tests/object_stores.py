@@ -1,0 +1,143 @@
+"""An S3 server on loopback, and a proxy in front of it that misbehaves as it is told."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+BUCKET = "bucket"
+PARAMETERS = {
+    "access-key": "key",
+    "secret-access-key": "secret",
+    "region": "us-east-1",
+    "force-path-style": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class S3:
+    """A server that speaks S3 and has one bucket."""
+
+    endpoint: str
+
+    def parameters(self) -> dict[str, str]:
+        """What a URI says of it, by TiCDC's names."""
+        return {"endpoint": self.endpoint, **PARAMETERS}
+
+    def uri(self, prefix: str | None = None, *, scheme: str = "s3", bucket: str = BUCKET) -> str:
+        """A prefix in its bucket, one that is not used yet if none is given."""
+        prefix = uuid.uuid4().hex if prefix is None else prefix
+        query = "&".join(f"{name}={value}" for name, value in self.parameters().items())
+        return f"{scheme}://{bucket}/{prefix}?{query}"
+
+
+class Answer(NamedTuple):
+    """What a server says; ``length`` is what it says of the body's length, if that is not true."""
+
+    status: int
+    headers: Mapping[str, str] = {}
+    body: bytes = b""
+    length: int | None = None
+
+
+class Request(NamedTuple):
+    """What a server is asked."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@contextmanager
+def s3_server() -> Iterator[S3]:
+    """A moto server on a free port."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        store = S3(f"http://{host}:{port}")
+        send(store.endpoint, Request("PUT", f"/{BUCKET}", {}, b""))
+        yield store
+    finally:
+        server.stop()
+
+
+def send(endpoint: str, request: Request) -> Answer:
+    """Ask a server."""
+    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc)
+    try:
+        connection.request(request.method, request.target, request.body, request.headers)
+        response = connection.getresponse()
+        return Answer(response.status, dict(response.getheaders()), response.read())
+    finally:
+        connection.close()
+
+
+@dataclass(slots=True)
+class Server:
+    """A server that answers as it is told; ``None`` closes the connection without an answer."""
+
+    endpoint: str
+    answer: Callable[[Request], Answer | None]
+    requests: list[Request] = field(default_factory=list)
+
+
+@contextmanager
+def http_server(answer: Callable[[Request], Answer | None]) -> Iterator[Server]:
+    """A server on a free port."""
+    told = Server("", answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one_request(self) -> None:
+            self.raw_requestline = self.rfile.readline(65537)
+            if not self.raw_requestline or not self.parse_request():
+                self.close_connection = True
+                return
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            request = Request(self.command, self.path, dict(self.headers.items()), body)
+            told.requests.append(request)
+            answer = told.answer(request)
+            if answer is None:
+                self.close_connection = True
+                return
+            self.send_response(answer.status)
+            for name, value in answer.headers.items():
+                if name.lower() not in ("content-length", "transfer-encoding", "connection", "date", "server"):
+                    self.send_header(name, value)
+            if self.command == "HEAD":
+                length = {name.lower(): value for name, value in answer.headers.items()}.get("content-length", "0")
+            else:
+                length = str(len(answer.body) if answer.length is None else answer.length)
+                self.close_connection = answer.length is not None
+            self.send_header("Content-Length", length)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(answer.body)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    told.endpoint = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

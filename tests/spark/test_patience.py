@@ -1,0 +1,122 @@
+"""Waiting for services that do not answer: until they do, until patience ends, or until the sync is stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tidewire.errors import BrokerError, Fenced, StorageError, SyncError
+from tidewire.spark import patience
+from tidewire.spark.patience import Patience, is_transient
+
+
+class Clock:
+    """A clock that goes on when it is waited for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+        self.stopping = threading.Event()
+        monkeypatch.setattr(patience.time, "monotonic", lambda: self.now)  # type: ignore[attr-defined]
+        monkeypatch.setattr(self.stopping, "wait", self._wait)
+
+    def _wait(self, seconds: float | None = None) -> bool:
+        self.pauses.append(seconds or 0.0)
+        self.now += seconds or 0.0
+        return False
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def failing(times: int, error: Exception) -> Callable[[], str]:
+    """A question that is answered after so many failures."""
+    left = [times]
+
+    def ask() -> str:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise error
+        return "answer"
+
+    return ask
+
+
+BUSY = StorageError("s3://bucket", "plans/1", "503", transient=True)
+
+
+def test_a_service_is_asked_again_until_it_answers(clock: Clock) -> None:
+    lines: list[str] = []
+
+    answer = Patience(300, clock.stopping, lines.append)(failing(7, BUSY))
+
+    assert answer == "answer"
+    assert clock.pauses == [1, 2, 4, 8, 16, 30, 30]
+    assert lines == [f"waiting: {BUSY}"] * 7
+
+
+def test_patience_ends_with_one_line(clock: Clock) -> None:
+    with pytest.raises(SyncError, match=r"503.*; waited 61 seconds\. Start the sync again"):
+        Patience(60, clock.stopping, lambda line: None)(failing(100, BUSY))
+
+
+def test_a_sync_that_is_stopped_does_not_wait(clock: Clock) -> None:
+    clock.stopping.set()
+
+    with pytest.raises(SyncError, match="waited 0 seconds"):
+        Patience(60, clock.stopping, lambda line: None)(failing(1, BUSY))
+
+
+def test_what_is_wrong_for_good_is_raised_at_once(clock: Clock) -> None:
+    denied = BrokerError("127.0.0.1:9092", "wrong password", transient=False)
+
+    with pytest.raises(BrokerError):
+        Patience(60, clock.stopping, lambda line: None)(failing(1, denied))
+    assert clock.pauses == []
+
+
+class Java:
+    """A Java exception, as far as it is looked at."""
+
+    def __init__(self, name: str, cause: Java | None = None) -> None:
+        self._name = name
+        self._cause = cause
+
+    def getClass(self) -> Java:  # noqa: N802
+        return self
+
+    def getSimpleName(self) -> str:  # noqa: N802
+        return self._name
+
+    def getCause(self) -> Java | None:  # noqa: N802
+        return self._cause
+
+
+class JavaError(Exception):
+    """An error that came from Java."""
+
+    def __init__(self, java: Java) -> None:
+        super().__init__("An error occurred while calling o1.commit.")
+        self.java_exception = java
+
+
+def test_a_catalog_that_cannot_be_reached_is_waited_for_also_behind_other_errors() -> None:
+    unreachable = JavaError(Java("UncheckedSQLException", Java("SQLException", Java("ConnectException"))))
+    behind = SyncError("shop.a could not be committed")
+    behind.__cause__ = unreachable
+
+    assert is_transient(unreachable)
+    assert is_transient(behind)
+    assert not is_transient(JavaError(Java("ValidationException")))
+    assert not is_transient(SyncError("the salt is another one"))
+
+
+def test_a_driver_that_was_replaced_never_waits() -> None:
+    fenced = Fenced("epoch 2 has taken over")
+    fenced.__cause__ = BUSY
+
+    assert not is_transient(fenced)
