@@ -11,6 +11,7 @@ from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from integration.kafka import Cluster
+from tidewire.kafka.client import KafkaClient
 from tidewire.model import Message
 from tidewire.plain import message_from_plain
 
@@ -51,6 +52,14 @@ def deleted(cluster: Cluster, name: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while name in admin.list_topics(timeout=PATIENCE).topics:
         assert time.monotonic() < deadline
+
+
+def ends(cluster: Cluster, name: str) -> dict[tuple[str, int], int]:
+    """The end offset of every partition of a topic. If a new topic has no leaders yet, this waits for them."""
+    client = KafkaClient({"bootstrap.servers": cluster.bootstrap})
+    topics = client.topics([name])
+    places = [(name, number) for number in topics[name].partitions] if topics else []
+    return {place: offsets.end for place, offsets in client.offsets(places).items()}
 
 
 def send(cluster: Cluster, messages: Iterable[tuple[str, int, Message]]) -> None:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from changefeed.pieces import SetClock
 from integration.certificates import Authority
 from integration.kafka import BrokerSecurity, Cluster, kafka
+from integration.kafka_topics import ends
 from tidewire.changefeed.assembly import runner_for
 from tidewire.changefeed.checkpoint import MemoryCheckpoints
 from tidewire.changefeed.config.settings import Acks, KafkaSettings
@@ -67,7 +68,7 @@ def read(cluster: Cluster, topic: str, partition: int = 0) -> list[tuple[bytes |
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"})
     at = TopicPartition(topic, partition, 0)
     consumer.assign([at])
-    _, end = consumer.get_watermark_offsets(at, timeout=10)
+    end = ends(cluster, topic)[topic, partition]
     found: list[tuple[bytes | None, bytes | None]] = []
     while len(found) < end:
         for message in consumer.consume(1000, 1.0):
