@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 BUCKET = "bucket"
@@ -66,12 +66,27 @@ def s3_server() -> Iterator[S3]:
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
+    running: Any = server._server
+    running.app = one_put_at_a_time(running.app)
     try:
         store = S3(f"http://{host}:{port}")
         send(store.endpoint, Request("PUT", f"/{BUCKET}", {}, b""))
         yield store
     finally:
         server.stop()
+
+
+def one_put_at_a_time(app: Callable[..., Any]) -> Callable[..., Any]:
+    """A server's application in which a put is one step, as in a real store. moto looks first and then puts."""
+    lock = threading.Lock()
+
+    def answered(environ: Mapping[str, Any], start_response: Any) -> Any:
+        if environ["REQUEST_METHOD"] != "PUT":
+            return app(environ, start_response)
+        with lock:
+            return app(environ, start_response)
+
+    return answered
 
 
 def send(endpoint: str, request: Request) -> Answer:

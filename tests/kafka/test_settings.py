@@ -130,6 +130,7 @@ def test_an_audience_is_asked_for_with_the_token() -> None:
         (KERBEROS | {"sasl-gssapi-auth-type": "user", "sasl-gssapi-password": "p"}, "with a keytab only"),
         ({"sasl-mechanism": "oauthbearer"}, "needs sasl-oauth-client-id, sasl-oauth-client-secret, sasl-oauth-token"),
         (OAUTH | {"sasl-oauth-client-secret": "?"}, "sasl-oauth-client-secret must be Base64"),
+        (OAUTH | {"sasl-oauth-client-secret": "é"}, "sasl-oauth-client-secret must be Base64"),
         (OAUTH | {"sasl-oauth-grant-type": "password"}, "knows client_credentials only"),
         (OAUTH | {"sasl-mechanism": "plain"}, "need sasl-mechanism oauthbearer"),
     ],

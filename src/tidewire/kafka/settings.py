@@ -8,7 +8,6 @@ in them, which :func:`configured` takes out again: the Kerberos configuration, a
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import re
@@ -214,7 +213,7 @@ def _oauth_login(mechanism: str, parameters: Mapping[str, str]) -> Sasl:
         raise OptionError(missing[0], f"sasl-mechanism oauthbearer needs {', '.join(missing)}")
     try:
         secret = base64.b64decode(given["client-secret"], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         raise OptionError("sasl-oauth-client-secret", "sasl-oauth-client-secret must be Base64") from None
     oauth = OAuth(
         given["client-id"],
