@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from growing_topic import JOB, Feed, Reports, table
+from spark.targets.rows import put
 from sync_checks import synced
 from tidewire.errors import SyncError
 from tidewire.model import Position, TableName
@@ -35,7 +36,6 @@ from tidewire.spark.report import Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
 from tidewire.spark.targets import TARGETS, CommitTag, Field, Size, Target, open_target
-from tidewire.spark.targets.base import run_statement
 from tidewire.storage import Storage, open_storage
 from tidewire.sync.documents import encode
 from tidewire.sync.state import Hold, State
@@ -60,12 +60,8 @@ def tag(step: str) -> CommitTag:
 
 def merged(target: Target, name: TableName, batch: int) -> None:
     """A step that adds fifty rows and changes fifty."""
-    statement = (
-        f"MERGE INTO {target.relation(name)} t "
-        f"USING (SELECT id + {batch * 50} AS id, 'b{batch}' AS s FROM range(100)) c "
-        "ON t.id = c.id WHEN MATCHED THEN UPDATE SET s = c.s WHEN NOT MATCHED THEN INSERT (id, s) VALUES (c.id, c.s)"
-    )
-    run_statement(target, name, tag(f"step {batch}"), statement)
+    keys = [number + batch * 50 for number in range(100)]
+    put(target, name, tag(f"step {batch}"), {"id": keys, "s": [f"b{batch}"] * 100})
 
 
 def contents(target: Target, name: TableName, version: str | None = None) -> list[tuple[int, str]]:

@@ -24,7 +24,7 @@ from tidewire.cli.stopping import Stopping, stopping
 from tidewire.codec import PROTOCOLS, Options
 from tidewire.errors import OptionError, SyncError
 from tidewire.kafka.uri import SCHEMES, KafkaAddress, parameters_of
-from tidewire.sync.config import FORMATS, MODES, SyncConfig
+from tidewire.sync.config import FORMAT_VERSIONS, FORMATS, MODES, SyncConfig
 from tidewire.sync.rules import Rules, wanted_by
 from tidewire.sync.state import Hold, OnBad
 from tidewire.sync.toml_section import Secrets
@@ -49,6 +49,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
         "once": config.once,
         "until": config.until,
         "target_format": config.target_format,
+        "format_version": None if config.format_version is None else str(config.format_version),
         "mode": config.mode,
         "on_bad": config.on_bad_message,
         "parallel": config.parallel,
@@ -75,6 +76,13 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
 @click.option("--once", is_flag=True, help="Sync what there is and stop; otherwise run on.")
 @click.option("--until", type=int, metavar="TSO", help="Apply nothing above this TSO, and stop when it is reached.")
 @click.option("--target-format", type=click.Choice(FORMATS), default="iceberg", show_default=True)
+@click.option(
+    "--format-version",
+    type=click.Choice(FORMAT_VERSIONS),
+    default="3",
+    show_default=True,
+    help="The version of Iceberg's format that new tables have. Athena and others read no version 3.",
+)
 @click.option("--mode", type=click.Choice(MODES), default="mirror", show_default=True, help="What a table holds.")
 @click.option(
     "--tables", multiple=True, metavar="RULE", help="Tables to follow: shop.*, !shop.tmp_*. The last match decides."
@@ -125,6 +133,7 @@ def sync(
     once: bool,
     until: int | None,
     target_format: str,
+    format_version: str,
     mode: str,
     tables: tuple[str, ...],
     on_bad: str,
@@ -191,6 +200,7 @@ def sync(
                 options,
                 has_watermarks=has_watermarks(protocol_name, options),
                 mode=Mode(mode),
+                format_version=int(format_version),
                 format=target_format,
                 catalog=config.catalog_name,
                 on_bad=OnBad(on_bad),
@@ -235,7 +245,9 @@ def _run(
     from tidewire.spark.loop import Sync
     from tidewire.spark.targets import open_target
 
-    running = Sync(spark, topics, open_target(spark, target, job.format, config.catalog), job, shown)
+    running = Sync(
+        spark, topics, open_target(spark, target, job.format, config.catalog, job.format_version), job, shown
+    )
 
     def stop() -> bool:
         if running.is_driving:

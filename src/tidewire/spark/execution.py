@@ -304,8 +304,13 @@ class Execution:
         """How many rows the tables have that a plan changed, if the target knows."""
         route = self._job.rules.route
         merged = {step.table.name for step in planned.steps if isinstance(step, Merge)}
-        counts = {name: self._target.row_count(route(name)) for name in merged if self._target.exists(route(name))}
+        counts = {name: self._count(route(name)) for name in merged}
         return {name: count for name, count in counts.items() if count is not None}
+
+    def _count(self, name: TableName) -> int | None:
+        version = self._versions.get(name)
+        found = None if version is None else self._target.rows_at(version)
+        return self._target.row_count(name) if found is None and self._target.exists(name) else found
 
     def forget_failures(self) -> None:
         """Try steps again that failed before."""

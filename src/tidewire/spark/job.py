@@ -36,6 +36,7 @@ class Job:
     keep_rejected: bool = True
     maintain: Every = DEFAULT
     patience: float = PATIENCE_SECONDS
+    format_version: int = 3
 
     @property
     def time_zone(self) -> str:

@@ -51,6 +51,11 @@ __all__ = ["Job", "Observer", "PassReport", "Point", "Silent", "Sync", "describe
 PASS_SECONDS: Final = 1.0
 """A pass begins at most so often, unless a backlog is left."""
 
+REST: Final = 0.75
+LONGEST_REST: Final = 4.0
+"""After a pass the sync waits for three quarters of the time that its commits took, at most four seconds, unless a
+backlog is left. Each table costs a commit, whatever its rows, so passes over many tables come less often."""
+
 _RULES: Final = "rules"
 
 
@@ -72,6 +77,7 @@ class Sync:
         self._patiently = Patience(job.patience, self._stopping, observer.told)
         self._driving = threading.Event()
         self._passes = 0
+        self._rest = 0.0
         self.storage: Storage = ledger_of(target.uri)
 
     def run(self, *, once: bool, take_over: bool = False) -> State:
@@ -84,7 +90,7 @@ class Sync:
             take_over=take_over,
             tell=self._observer.told,
         )
-        settings = ApplySettings(Policy(job.time_zone))
+        settings = ApplySettings(Policy(job.time_zone), self.storage)
         with closing(opened) as ledger, closing(Applier(target, settings, job.parallel)) as applier:
             self._ledger = ledger
             self._driving.set()
@@ -161,6 +167,7 @@ class Sync:
             self._requests()
             extents = self._extents()
             ranges = self._ranges(extents, limits)
+            self._rest = 0.0
             if ranges or extents.keys() - self.execution.state.frontier.partitions.keys():
                 self._pass(ranges, extents)
             elif once:
@@ -168,7 +175,7 @@ class Sync:
             self._fold_waiting()
             self._tend()
             if not once and sum(each.offsets for each in ranges) < self._source.max_messages:
-                self._stopping.wait(max(0.0, PASS_SECONDS - (time.monotonic() - began)))
+                self._stopping.wait(max(self._rest, PASS_SECONDS - (time.monotonic() - began)))
 
     def _reached_end(self) -> bool:
         return self._job.until is not None and self.execution.state.applied >= self._job.until
@@ -232,6 +239,7 @@ class Sync:
 
     def _take(self, manifest: Manifest, planned: Planned, seconds: dict[str, float]) -> None:
         manifest, planned = self.execution.take(manifest, planned, seconds)
+        self._rest = min(REST * seconds.get("apply", 0.0), LONGEST_REST)
         rows = self.execution.rows(planned)
         self._observer.finished(report_of(planned, manifest, self._ledger.sequence, rows, seconds))
 

@@ -91,9 +91,19 @@ def session(name: str = "tidewire", *, master: str = "local[*]", conf: Mapping[s
     for extension in _EXTENSIONS:
         if extension not in present:
             raise OptionError("spark.sql.extensions", f"the running Spark session was started without {extension}")
-    if begin and not _submitted() and not master.startswith("local"):
-        ship(spark)
+    if begin and not _submitted():
+        if master.startswith("local"):
+            _without_checksums(spark)
+        else:
+            ship(spark)
     return spark
+
+
+def _without_checksums(spark: SparkSession) -> None:
+    """Let Hadoop write local files without a checksum beside each: it starts two processes for each checksum."""
+    jvm: Any = spark._jvm
+    files = jvm.org.apache.hadoop.fs.FileSystem.getLocal(spark.sparkContext._jsc.hadoopConfiguration())
+    files.setWriteChecksum(False)
 
 
 def _submitted() -> bool:

@@ -16,6 +16,7 @@ from tidewire.sync.toml_section import Secrets, Section
 
 FORMATS: Final = ("iceberg", "delta")
 MODES: Final = ("mirror", "history", "scd2")
+FORMAT_VERSIONS: Final = ("2", "3")
 
 _TEMPLATE = re.compile(r"(?:[^.{}]|\{schema\}|\{table\})+\.(?:[^.{}]|\{schema\}|\{table\})+")
 _ALIASES: Mapping[str, ChangeKind] = {"truncate": ChangeKind.TRUNCATE_TABLE}
@@ -37,6 +38,7 @@ class SyncConfig:
     option: Mapping[str, str] = field(default_factory=dict, repr=False)
     target: str | None = field(default=None, repr=False)
     target_format: str | None = None
+    format_version: int | None = None
     catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
     mode: str | None = None
     on_bad_message: str | None = None
@@ -76,6 +78,16 @@ def read_config(text: str, environment: Mapping[str, str], protocols: Collection
         raise OptionError(error.name, secrets.hide(error.reason)) from None
 
 
+def _format_version(top: Section) -> int | None:
+    if isinstance(top.look("format-version"), int):
+        found = top.number("format-version")
+        if str(found) not in FORMAT_VERSIONS:
+            raise OptionError("format-version", f"{found} is not one of {', '.join(FORMAT_VERSIONS)}")
+        return found
+    word = top.word("format-version", FORMAT_VERSIONS)
+    return None if word is None else int(word)
+
+
 def _config(top: Section, protocols: Collection[str], secrets: Secrets) -> SyncConfig:
     source, parameters = _source(top)
     target, format_, catalog = _target(top)
@@ -86,6 +98,7 @@ def _config(top: Section, protocols: Collection[str], secrets: Secrets) -> SyncC
         option=top.section("option").settings(),
         target=target,
         target_format=format_,
+        format_version=_format_version(top),
         catalog=catalog,
         mode=top.word("mode", MODES),
         on_bad_message=top.word("on-bad-message", list(OnBad)),

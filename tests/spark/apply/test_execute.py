@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from tidewire.ddl.edits import Place
 from tidewire.errors import StepImpossible
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Mode, Outcome, execute, misfits
-from tidewire.spark.apply.changes import scans, surely_has_rows
-from tidewire.spark.apply.columns import Rewrite, phases
+from tidewire.spark.apply.columns import phases
 from tidewire.spark.apply.modes import LAYOUTS
+from tidewire.spark.apply.rewrite import Converted, Default, Rewrite
 from tidewire.spark.targets import (
     AddColumn,
     DropColumn,
@@ -55,25 +56,6 @@ def made(target: Target, folder: Path, shape: TableSchema, *rows: dict[str, Any]
     execute(Create(shape, 1), target, tag(), mode)
     piece = stage(folder, shape, [change(5, number, None, row) for number, row in enumerate(rows)])
     execute(Merge(shape, (piece,), 5), target, tag(), mode)
-
-
-def test_files_with_the_same_bounds_are_read_together(tmp_path: Path) -> None:
-    shape = table("t")
-    rows = [change(5, 1, None, {"id": 1, "name": "a"}), change(9, 2, None, {"id": 2, "name": "a"})]
-    whole = [stage(tmp_path, shape, rows) for _ in range(2)]
-    cut = [stage(tmp_path, shape, rows, from_ts=6, number=number) for number in range(2)]
-
-    found = scans([*whole, *cut])
-
-    assert [(scan.bounds, len(scan.paths)) for scan in found] == [(None, 2), ((6, cut[0].to_ts), 2)]
-    assert len(scans([*whole, *cut], by_partition=True)) == 3
-
-
-def test_a_slice_that_may_be_empty_is_known(tmp_path: Path) -> None:
-    rows = [change(5, 1, None, {"id": 1, "name": "a"}), change(9, 2, None, {"id": 2, "name": "a"})]
-
-    assert surely_has_rows([stage(tmp_path, table("t"), rows, from_ts=9)])
-    assert not surely_has_rows([stage(tmp_path, table("t"), rows, from_ts=6, to_ts=8)])
 
 
 def test_every_step_names_the_version_that_it_made_also_when_it_is_done_again(target: Target, tmp_path: Path) -> None:
@@ -189,9 +171,9 @@ def test_changes_that_touch_no_values_are_collected_between_conversions() -> Non
     rest = (DropColumn("n"), RenameColumn("_tw_new_n", "n"), MoveColumn("n", Place(after="id")))
     assert found == [
         added,
-        Rewrite((("n", "CAST('7' AS int)"),)),
+        Rewrite((("n", Default("7", number)),)),
         (making,),
-        Rewrite((("_tw_new_n", "left(CAST(`n` AS string), 9)"),)),
+        Rewrite((("_tw_new_n", Converted("n", number, text)),)),
         (*rest, WidenColumn("w", "bigint"), DropColumn("m")),
     ]
 
@@ -278,7 +260,7 @@ def test_a_value_that_cannot_be_converted_makes_the_step_impossible(target: Targ
     step = Alter(shape, after, (TypedColumn(NAME, after.columns[1]),), 6)
 
     for _ in range(2):
-        with pytest.raises(StepImpossible, match="a stored value cannot be converted to the new type") as caught:
+        with pytest.raises(StepImpossible, match=r"column name: 'abc' of varchar\(20\) cannot become int") as caught:
             execute(step, target, tag(step.id), Mode.MIRROR)
 
     assert (caught.value.step, caught.value.tables) == (step.id, (shape.name,))
@@ -310,6 +292,66 @@ def test_columns_that_rows_call_otherwise_are_found_and_those_they_lack_are_not(
 
     rows = target.read(kept.name).orderBy("key").toArrow().to_pylist()
     assert rows == [{"key": 1, "name": None, "n": None}, {"key": 3, "name": None, "n": None}]
+
+
+def test_a_key_may_be_renamed_in_the_statement_that_fills_a_column(target: Target, tmp_path: Path) -> None:
+    shape = table("renamed_key")
+    key = replace(ID, name="id2")
+    added = replace(Column.of("c", "int", nullable=False), default="5")
+    made(target, tmp_path, shape, {"id": 1, "name": "a"})
+    columns = (NamedColumn("id", "id2"), NewColumn(added, Place(), "5"))
+    step = Alter(shape, table("renamed_key", key, NAME, added), columns, 6)
+
+    execute(step, target, tag(step.id), Mode.MIRROR)
+
+    assert target.read(shape.name).toArrow().to_pylist() == [{"id2": 1, "name": "a", "c": 5}]
+
+
+def test_a_date_in_year_0_is_a_row_like_others(target: Target, tmp_path: Path) -> None:
+    """Arrow has the year 0 and Python does not."""
+    shape = table("year_0", ID, Column.of("day", "date"))
+    execute(Create(shape, 1), target, tag(), Mode.MIRROR)
+    piece = stage(tmp_path, shape, [change(5, 1, None, {"id": 1, "day": None})])
+    rows = pq.read_table(piece.file.path)
+    days = pa.array([-719_450], pa.int32()).cast(pa.date32())
+    image = pa.StructArray.from_arrays([pa.array([1], pa.int32()), days], ["id", "day"])
+    pq.write_table(rows.set_column(rows.column_names.index("after"), "after", image), piece.file.path)
+
+    for _ in range(2):
+        execute(Merge(shape, (piece,), 5), target, tag(), Mode.MIRROR)
+
+    found = target.read(shape.name).selectExpr("unix_date(day)").collect()
+    assert [tuple(row) for row in found] == [(-719_450,)]
+
+
+@pytest.mark.parametrize("mode", [Mode.MIRROR, Mode.SCD2])
+def test_a_column_that_another_program_added_keeps_its_values(target: Target, tmp_path: Path, mode: Mode) -> None:
+    shape = table(f"foreign_{mode}")
+    made(target, tmp_path, shape, {"id": 1, "name": "a"}, {"id": 2, "name": "b"}, mode=mode)
+    target.alter(shape.name, [AddColumn(Field("note", "string"))], tag())
+    target.session().sql(f"UPDATE {target.relation(shape.name)} SET note = 'mine' WHERE id = 1")
+    changes = [change(6, 7, {"id": 1, "name": "a"}, {"id": 1, "name": "c"}), change(6, 8, None, {"id": 3, "name": "d"})]
+
+    execute(Merge(shape, (stage(tmp_path, shape, changes),), 6), target, tag(), mode)
+
+    notes = {(row["name"], row["note"]) for row in target.read(shape.name).collect()}
+    stays = {("c", "mine")} if mode is Mode.MIRROR else {("a", "mine"), ("c", None)}
+    assert notes == {*stays, ("b", None), ("d", None)}
+
+
+def test_a_key_is_found_in_files_from_before_its_type_was_widened(target: Target, tmp_path: Path) -> None:
+    """Delta widens DATE to DATETIME without new files; bounds of older files are those of dates."""
+    day, moment = Column.of("d", "date", primary_key=True), Column.of("d", "datetime", primary_key=True)
+    shape, after = table("widened", day, NAME), table("widened", moment, NAME)
+    made(target, tmp_path, shape, {"d": date(2024, 1, 1), "name": "a"})
+    target.stored(shape.name)
+    step = Alter(shape, after, (TypedColumn(day, moment),), 6)
+    execute(step, target, tag(step.id), Mode.MIRROR)
+    row = {"d": datetime(2024, 1, 1), "name": "b"}
+
+    execute(Merge(after, (stage(tmp_path, after, [change(7, 9, None, row)]),), 7), target, tag(), Mode.MIRROR)
+
+    assert target.read(shape.name).toArrow().to_pylist() == [row]
 
 
 # Names

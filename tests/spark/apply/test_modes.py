@@ -9,7 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
 
 from spark.apply.staging import Row, change, stage
 from spark.targets.tags import tag
@@ -19,8 +22,9 @@ from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, Placed
 from tidewire.ddl.edits import Place
 from tidewire.errors import StepImpossible
 from tidewire.model import Column, TableName, TableSchema
-from tidewire.spark.apply import Mode, current_rows, execute
-from tidewire.spark.targets import Target
+from tidewire.spark.apply import Mode, current_rows, execute, task
+from tidewire.spark.apply.changes import KeyRange
+from tidewire.spark.targets import IcebergTarget, Target
 from tidewire.sync.steps import Alter, Create, Drop, Merge, Slice, Step, Truncate
 
 ID = Column.of("id", "int", primary_key=True)
@@ -169,6 +173,62 @@ def test_current_rows_are_those_of_the_reference_all_along(target: Target, mode:
     execute(last, target, tag(), mode)
 
     assert sorted(map(str, target.read(story.table.name).collect())) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", Mode)
+@on_iceberg
+def test_ranges_of_keys_in_tasks_of_their_own_make_the_same_rows(
+    target: Target, mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows move between ranges, and files have rows of several."""
+    monkeypatch.setattr(task, "CHANGES_PER_TASK", 4)
+    monkeypatch.setattr(task, "FEW_CHANGES", 0)
+    counts, ranges = [], task._ranges
+
+    def counted(*arguments: Any) -> list[KeyRange]:
+        found = ranges(*arguments)
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(task, "_ranges", counted)
+    story = Story(tmp_path, seed=5)
+    reference = MemoryTarget(story.read)
+
+    for step in story.steps():
+        execute(step, target, tag(), mode)
+        reference.execute(step)
+
+    expected = reference.tables[story.table.name]
+    found = current_rows(mode, target.read(story.table.name), (ID,)).toArrow().sort_by("id")
+    assert found.to_pylist() == [expected.rows[key] for key in sorted(expected.rows)]
+    assert max(counts) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [Mode.MIRROR, Mode.SCD2])
+def test_format_version_2_has_the_same_rows(spark: SparkSession, mode: Mode, tmp_path: Path) -> None:
+    """Dead rows are in files of positions there; another program reads them too."""
+    target = IcebergTarget(spark, tmp_path / "lake", format_version=2)
+    story = Story(tmp_path, seed=11)
+    reference = MemoryTarget(story.read)
+
+    for step in story.steps():
+        execute(step, target, tag(), mode)
+        reference.execute(step)
+
+    name, expected = story.table.name, reference.tables[story.table.name]
+    rows = [expected.rows[key] for key in sorted(expected.rows)]
+    assert current_rows(mode, target.read(name), (ID,)).toArrow().sort_by("id").to_pylist() == rows
+    outside = SqlCatalog(target.catalog, uri=f"sqlite:///{target.uri}/catalog.db", warehouse=target.uri)
+    read = outside.load_table(tuple(name))
+    assert read.format_version == 2
+    found = read.scan().to_arrow()
+    if mode is Mode.SCD2:
+        found = found.filter(pc.is_null(found["_tw_valid_to"])).select(expected.names)
+    assert found.sort_by("id").to_pylist() == rows
+    dead = [each for file in target.stored(name, listed=True).files for each in file.dead]
+    assert all(each.path.endswith("-deletes.parquet") for each in dead)
 
 
 @on_iceberg

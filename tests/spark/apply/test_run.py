@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -234,29 +233,6 @@ def test_no_step_begins_after_the_callback_raised(target: Target) -> None:
 
     assert target.exists(shape.name)
     applier.close()
-
-
-@on_iceberg
-def test_changes_that_fit_are_not_looked_at_again(
-    target: Target, applier: Applier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shape, declared = table("fit", ID, Column.of("p", "decimal")), table("fit", ID, Column.of("p", "decimal(4,2)"))
-    fits = Merge(declared, (stage(tmp_path, shape, [change(5, 1, None, {"id": 1, "p": "1.5"})]),), 5)
-    not_all = Merge(declared, (stage(tmp_path, shape, [change(6, 2, None, {"id": 2, "p": "1.555"})]),), 6)
-    (rejected,) = applier.misfits([fits, not_all])
-    looked: list[str] = []
-    submit = Applier.submit
-
-    def watched(self: Applier, step: Step, *arguments: Any) -> Future[Outcome]:
-        looked.append(f"{step.kind} {running._content(step) in self._fitting if isinstance(step, Merge) else '-'}")
-        return submit(self, step, *arguments)
-
-    monkeypatch.setattr(Applier, "submit", watched)
-    outcomes = run(applier, [Create(declared, 1), fits, not_all])
-
-    assert looked == ["create -", "merge True", "merge False"]
-    assert outcomes[not_all.id] == Outcome(rejected=(rejected,))
-    assert [row["id"] for row in rows_of(target, "fit")] == [1]
 
 
 def open_files(spark: SparkSession) -> list[int]:

@@ -12,12 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.targets.name_writer import TABLES, write_names
+from spark.targets.rows import change
 from spark.targets.tags import tag
 from tidewire.errors import Fenced, StateError
 from tidewire.model import TableName
 from tidewire.spark.targets import AddColumn, DeltaTarget, Field, TargetError, WidenColumn, delta_commit
 from tidewire.spark.targets.delta_catalogue import _KEPT, DeltaCatalogue, Names
 from tidewire.spark.targets.delta_commit import epoch_id, sequence_id
+from tidewire.spark.targets.delta_files import actions_of
 from tidewire.storage import open_storage
 
 A, B, C = (TableName("db", table) for table in "abc")
@@ -91,6 +93,23 @@ def test_a_merge_that_an_older_driver_has_begun_fails_after_a_fence(spark: Spark
 
     with pytest.raises(Exception, match="MetadataChangedException"):
         begun.commit(tag(epoch=1))
+    assert target.read(A).count() == 1
+
+
+def test_two_tries_of_a_step_that_only_adds_rows_cannot_both_land(spark: SparkSession, tmp_path: Path) -> None:
+    """The first try raised and is still on its way while the second one is made."""
+    target = DeltaTarget(spark, tmp_path)
+    target.create(A, [Field("id", "int")], tag(epoch=1))
+    path = str(tmp_path / "data" / target.version(A).partition("@")[0])
+    actions = list(actions_of(change(target, A, {"id": [1]})))
+    tries = [delta_commit.Transaction(target.session(), path) for _ in range(2)]
+    for each in tries:
+        each.check_epoch(A, tag(epoch=1))
+        each.add(actions)
+    tries[0].commit(tag(epoch=1))
+
+    with pytest.raises(Exception, match="ConcurrentTransactionException"):
+        tries[1].commit(tag(epoch=1))
     assert target.read(A).count() == 1
 
 

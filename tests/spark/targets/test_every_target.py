@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from spark.targets.rows import change, put
 from spark.targets.tags import tag
 from tidewire.arrow.types import _ENGINES, UNSIGNED_BIGINT, engines
 from tidewire.ddl.edits import Place
-from tidewire.errors import ColumnError, Fenced, SyncError
+from tidewire.errors import ColumnError, Fenced, Retry, SyncError
 from tidewire.model import TableName
 from tidewire.spark.targets import (
     TARGETS,
@@ -36,8 +37,8 @@ from tidewire.spark.targets import (
     delta_commit,
     iceberg_swap,
     quoted,
-    run_statement,
 )
+from tidewire.spark.targets.files import FileChange
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
 from tidewire.storage.folder import FolderStorage
 
@@ -59,15 +60,9 @@ def db(request: pytest.FixtureRequest) -> str:
     return str(request.node.originalname)[:60]
 
 
-def merge(target: Target, name: TableName, step: CommitTag, *rows: tuple[int, str]) -> str | None:
-    values = ", ".join(f"({key}, '{text}')" for key, text in rows)
-    return run_statement(
-        target,
-        name,
-        step,
-        f"MERGE INTO {target.relation(name)} t USING (SELECT * FROM VALUES {values} AS v(id, s)) c ON t.id = c.id "
-        "WHEN MATCHED THEN UPDATE SET s = c.s WHEN NOT MATCHED THEN INSERT (id, s) VALUES (c.id, c.s)",
-    )
+def merge(target: Target, name: TableName, step: CommitTag, *rows: tuple[int, str]) -> str:
+    keys, texts = zip(*rows, strict=True)
+    return put(target, name, step, {"id": keys, "s": texts})
 
 
 def insert(target: Target, name: TableName, values: str, step: CommitTag | None = None) -> None:
@@ -161,9 +156,9 @@ def test_a_part_of_a_step_does_not_complete_it(target: Target, db: str) -> None:
     target.create(name, FIELDS, tag())
     target.alter(name, [AddColumn(Field("n", "int"))], tag("long", part=0))
     insert(target, name, "(1, 'one', 1)")
-    change = f"UPDATE {target.relation(name)} SET n = 7"
 
-    assert run_statement(target, name, tag("long", part=1), change) is None
+    put(target, name, tag("long", part=1), {"id": [1], "s": ["one"], "n": [7]})
+
     assert (target.parts(name, "long"), target.find(name, "long")) == (2, None)
     assert target.parts(name, "other") == target.parts(TableName(db, "missing"), "long") == 0
 
@@ -172,11 +167,11 @@ def test_a_part_of_a_step_does_not_complete_it(target: Target, db: str) -> None:
     assert rows(target, name) == [(1, "one", 7)]
 
 
-def test_a_statement_that_changes_nothing_completes_its_step(target: Target, db: str) -> None:
+def test_a_change_of_nothing_completes_its_step(target: Target, db: str) -> None:
     name = TableName(db, "t")
     target.create(name, FIELDS, tag())
 
-    version = run_statement(target, name, tag("nothing"), f"UPDATE {target.relation(name)} SET s = 'x'")
+    version = target.write(name, FileChange(target.stored(name)), tag("nothing"))
 
     assert version == target.find(name, "nothing") == target.version(name)
 
@@ -248,10 +243,18 @@ def _interrupted(exchange: Any, swaps: list[int], happens: Callable[[], object],
     return interrupted
 
 
+@pytest.mark.parametrize("kind", ["truncate", "rows"])
 def test_a_commit_that_a_newer_driver_overtook_is_refused(
-    target: Target, db: str, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+    target: Target, db: str, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, kind: str
 ) -> None:
-    name = TableName(db, "t")
+    """The older driver is paused after it has looked at the epoch, right before its commit."""
+    db = f"{db}_{kind}"
+    old = tag("old", epoch=1, sync=db)
+    commits: dict[str, Callable[[], object]] = {
+        "truncate": lambda: target.truncate(name, old),
+        "rows": lambda: merge(target, name, old, (1, "changed"), (2, "new")),
+    }
+    name = TableName(db, f"t_{kind}")
     target.create(name, FIELDS, tag(epoch=1, sync=db))
     merge(target, name, tag(epoch=1, sync=db), (1, "one"))
     newer = type(target)(spark, target.uri)  # type: ignore[call-arg]  # a protocol says nothing of __init__
@@ -260,7 +263,7 @@ def test_a_commit_that_a_newer_driver_overtook_is_refused(
         before_the_commit(monkeypatch, lambda: newer.fence(name, tag(epoch=2, sync=db))),
         pytest.raises(Fenced, match="epoch 2"),
     ):
-        target.truncate(name, tag("old", epoch=1, sync=db))
+        commits[kind]()
 
     assert target.find(name, "old") is None
     assert rows(target, name) == [(1, "one")]
@@ -278,6 +281,31 @@ def test_a_commit_that_another_commit_overtook_is_made_again(
     assert columns(target, name) == ["id", "s", "a", "b"]
     assert version == target.find(name, "second") == target.version(name)
     assert len(swaps) in (2, 3)
+
+
+def test_rows_that_another_program_moved_are_searched_again(
+    target: Target, db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction between the search and the commit: the dead positions belong to files that are gone."""
+    name = TableName(db, "t")
+    target.create(name, FIELDS, tag())
+    for key in range(6):
+        merge(target, name, tag(), (key, "old"))
+    searched = change(target, name, {"id": [1], "s": ["new"]})
+    target.compact(name)
+
+    with pytest.raises(Retry, match=rf"another program changed {db}\.t"):
+        target.write(name, searched, tag("stale"))
+    with (
+        before_the_commit(
+            monkeypatch, lambda: target.session().sql(f"DELETE FROM {target.relation(name)} WHERE id = 3")
+        ),
+        pytest.raises(Retry),
+    ):
+        merge(target, name, tag("late"), (3, "again"))
+
+    merge(target, name, tag("fresh"), (1, "new"))
+    assert rows(target, name) == [(0, "old"), (1, "new"), (2, "old"), (4, "old"), (5, "old")]
 
 
 class AnswerLost(Exception):
@@ -299,31 +327,16 @@ def test_a_commit_whose_answer_is_lost_is_found_and_not_repeated(
         first = target.alter(name, [AddColumn(Field("n", "int"))], tag("long", part=0))
     with after_the_commit(monkeypatch, lose_the_answer) as again:
         done = target.alter(name, [RenameColumn("n", "m")], tag("long"))
+    with after_the_commit(monkeypatch, lose_the_answer) as written:
+        rows_there = merge(target, name, tag("rows"), (1, "one"))
 
-    assert len(created) == len(altered) == len(again) == 1
+    assert len(created) == len(altered) == len(again) == len(written) == 1
+    assert rows_there == target.find(name, "rows") == target.version(name)
+    assert rows(target, name) == [(1, "one", None)]
     assert made == target.find(name, "made")
     assert made != first != done
-    assert done == target.find(name, "long") == target.version(name)
+    assert done == target.find(name, "long")
     assert columns(target, name) == ["id", "s", "m"]
-
-
-def test_a_statement_whose_answer_is_lost_is_found_and_not_repeated(
-    target: Target, db: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = TableName(db, "t")
-    target.create(name, FIELDS, tag())
-    sql = SparkSession.sql
-
-    def lost(self: SparkSession, *arguments: Any) -> None:
-        sql(self, *arguments)
-        raise AnswerLost
-
-    monkeypatch.setattr(SparkSession, "sql", lost)
-    version = merge(target, name, tag("once"), (1, "one"))
-    monkeypatch.undo()
-
-    assert version == target.find(name, "once") == target.version(name)
-    assert rows(target, name) == [(1, "one")]
 
 
 def test_a_commit_that_never_arrives_is_one_line(target: Target, db: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,9 +396,9 @@ def test_columns_come_go_move_and_keep_their_values(target: Target, db: str) -> 
         (RenameColumn("id", "Last"), "there is a column last"),
         (WidenColumn("nothing", "int"), "no column nothing"),
     )
-    for change, reason in wrong:
+    for each, reason in wrong:
         with pytest.raises(ColumnError, match=reason):
-            alter(target, name, DropColumn("last") if "last" not in reason else DropColumn("TEXT"), change)
+            alter(target, name, DropColumn("last") if "last" not in reason else DropColumn("TEXT"), each)
     assert columns(target, name) == ["TEXT", "id", "last", "first"]
 
 

@@ -12,11 +12,12 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from spark.targets.rows import put
 from spark.targets.tags import tag
 from tidewire.errors import Fenced, OptionError, Retry
 from tidewire.model import TableName
 from tidewire.spark.session import iceberg_catalog_conf
-from tidewire.spark.targets import AddColumn, CommitTag, Field, IcebergTarget, TargetError, run_statement
+from tidewire.spark.targets import AddColumn, CommitTag, Field, IcebergTarget, TargetError, iceberg_swap
 from tidewire.spark.targets.iceberg_catalog import IcebergTable
 from tidewire.spark.targets.iceberg_rename import DROPPED, MOVING
 from tidewire.spark.targets.iceberg_swap import Record, notes, swap
@@ -35,7 +36,7 @@ def insert(target: IcebergTarget, name: TableName, key: int, step: CommitTag | N
     if step is None:
         target.session().sql(statement)
     else:
-        run_statement(target, name, step, statement)
+        put(target, name, step, {"id": [key], "s": [str(key)]})
 
 
 def loaded(target: IcebergTarget, name: TableName) -> IcebergTable:
@@ -78,6 +79,7 @@ def test_steps_and_epochs_outlive_the_snapshots_they_were_on(target: IcebergTarg
 
     target.session().sql(f"INSERT INTO {target.relation(name)} VALUES (3, '3', 3, 3)")
     expire_all_but_the_newest(target, name)
+    iceberg_swap._links.clear()  # as another process begins
 
     assert [*notes(loaded(target, name).state)] == []
     assert (target.find(name, "merged"), target.find(name, "altered")) == (merged, altered)
@@ -162,7 +164,7 @@ def test_a_commit_that_does_not_fit_the_files_asks_for_another_search(target: Ic
     target.session().sql(f"INSERT INTO {target.relation(name)} {rows}")
 
     def update(table: IcebergTable, transaction: Any) -> None:
-        some = target._catalog.jvm.org.apache.iceberg.expressions.Expressions.equal("id", 1)
+        some = target._catalog.java_named("org.apache.iceberg.expressions.Expressions.equal")("id", 1)
         transaction.newDelete().deleteFromRowFilter(some).commit()
 
     with pytest.raises(Retry, match=r"shop\.searched: another program changed the files of a commit"):

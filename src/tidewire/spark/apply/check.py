@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tidewire.arrow import modify
+from tidewire.arrow.cast import can_cast, default_value
 from tidewire.arrow.policy import Policy
 from tidewire.ddl.column_steps import NewColumn, TypedColumn
 from tidewire.errors import KeyNeeded, SyncError
 from tidewire.model import TableName, TableSchema
-from tidewire.spark.apply.casts import can_cast, literal_sql
-from tidewire.spark.apply.changes import default_sql, key_columns, told_column
-from tidewire.spark.apply.conversions import convert_sql
-from tidewire.spark.apply.modes import LAYOUTS, META, Mode
-from tidewire.spark.targets.base import RESERVED, quoted
+from tidewire.spark.apply.changes import key_columns, told_column, untold
+from tidewire.spark.apply.layout import META, Mode
+from tidewire.spark.apply.modes import LAYOUTS
+from tidewire.spark.targets.base import RESERVED
 from tidewire.sync.catalogue import stored
 from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
 
@@ -55,7 +56,7 @@ def _merge(step: Merge, mode: Mode, policy: Policy) -> Iterator[str]:
             if told is None and column in keys:
                 yield f"rows do not have column {column.name}, which is in the key"
             elif told is None:
-                default_sql(column, policy)
+                untold(column, policy)
             elif not can_cast(told, column, policy):
                 yield f"column {column.name}: values of {told.mysql_type} cannot become {column.mysql_type}"
 
@@ -65,9 +66,9 @@ def _alter(step: Alter, mode: Mode, policy: Policy) -> Iterator[str]:
     for change in step.columns:
         match change:
             case NewColumn(column, _, fill):
-                literal_sql(fill, column, policy)
+                default_value(fill, column, policy)
             case TypedColumn(old, new):
-                convert_sql(quoted(new.name), old, new, policy)
+                modify.check(old, new, policy)
 
 
 def _rename(step: Rename, mode: Mode, policy: Policy) -> Iterator[str]:

@@ -1,23 +1,25 @@
 """What an Alter step does to a table: its columns one after the other, in any mode.
 
 Changes that touch no values are collected and committed together. A conversion of values stands between such commits:
-an UPDATE, into a column of its own if the type changes. Each commit but the last is tagged as a part of the step, so
-the table itself says how far an Alter came, and a crash between two commits loses nothing.
+all files are written anew, with a column of its own if the type changes. Each commit but the last is tagged as a part
+of the step, so the table itself says how far an Alter came, and a crash between two commits loses nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
+from tidewire.arrow.cast import default_value
+from tidewire.arrow.modify import changes_values, widens
 from tidewire.arrow.policy import Policy
 from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.edits import Place
-from tidewire.spark.apply.casts import literal_sql, spark_type
-from tidewire.spark.apply.conversions import convert_sql
-from tidewire.spark.apply.modes import META, Layout, user_columns
-from tidewire.spark.targets import (
+from tidewire.spark.apply.layout import META, Layout, spark_type, user_columns
+from tidewire.spark.apply.rewrite import Converted, Default, Rewrite
+from tidewire.spark.targets.base import (
+    AT_END,
     AddColumn,
     ColumnChange,
     CommitTag,
@@ -27,30 +29,27 @@ from tidewire.spark.targets import (
     RenameColumn,
     Target,
     WidenColumn,
-    quoted,
-    run_statement,
+    spelled,
 )
-from tidewire.spark.targets.base import AT_END, spelled
 from tidewire.sync.steps import Alter
 
 _MAKING = f"{META}new_"
 """How the name of a column begins whose values are being converted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """An UPDATE: the values that columns get, and the rows that get them."""
-
-    values: tuple[tuple[str, str], ...]
-    where: str = "true"
-
-
 Phase: TypeAlias = tuple[ColumnChange, ...] | Rewrite
-"""What one commit does: changes that touch no values, or an UPDATE."""
+"""What one commit does: changes that touch no values, or other values."""
 
 
-def alter(step: Alter, target: Target, tag: CommitTag, layout: Layout, policy: Policy) -> str:
-    """Do an Alter step from where it stopped; the version that completes it."""
+def alter(
+    step: Alter,
+    target: Target,
+    tag: CommitTag,
+    layout: Layout,
+    policy: Policy,
+    rewrite: Callable[[Rewrite, CommitTag], object],
+) -> str:
+    """Do an Alter step from where it stopped; the version that completes it. ``rewrite`` changes values."""
     name, todo = step.after.name, phases(step, layout, policy, target.can_widen)
     done = target.parts(name, tag.step)
     last = len(todo) - 1
@@ -59,8 +58,7 @@ def alter(step: Alter, target: Target, tag: CommitTag, layout: Layout, policy: P
             continue
         part = replace(tag, part=number)
         if isinstance(phase, Rewrite):
-            values = ", ".join(f"{quoted(column)} = {value}" for column, value in phase.values)
-            run_statement(target, name, part, f"UPDATE {target.relation(name)} SET {values} WHERE {phase.where}")
+            rewrite(phase, part)
             continue
         changes = _placed(phase, [field.name for field in target.fields(name)])
         if number == last:
@@ -124,9 +122,8 @@ def _add(step: NewColumn, layout: Layout, policy: Policy, _: object) -> Iterator
     yield AddColumn(Field(column, type_), step.place)
     for copy in layout.copies(column):
         yield AddColumn(Field(copy, type_))
-    value = literal_sql(step.fill, step.column, policy)
-    if value != literal_sql(None, step.column, policy):
-        yield Rewrite(((column, value),), layout.fill_where)
+    if default_value(step.fill, step.column, policy).is_valid:
+        yield Rewrite(((column, Default(step.fill, step.column)),), layout.filled)
 
 
 def _drop(step: GoneColumn, layout: Layout, policy: Policy, _: object) -> Iterator[Part]:
@@ -149,19 +146,18 @@ def _retype(step: TypedColumn, layout: Layout, policy: Policy, can_widen: Callab
     """Convert the values of a column: in place, by the format itself, or by way of another column."""
     columns = (step.new.name, *layout.copies(step.new.name))
     old, new = spark_type(step.old, policy), spark_type(step.new, policy)
-    values = {column: convert_sql(quoted(column), step.old, step.new, policy) for column in columns}
+    values = [(column, Converted(column, step.old, step.new)) for column in columns]
     if old == new:
-        if any(value != quoted(column) for column, value in values.items()):
-            yield Rewrite(tuple(values.items()))
+        if changes_values(step.old, step.new, policy):
+            yield Rewrite(tuple(values))
         return
-    plain = all(value == f"CAST({quoted(column)} AS {new})" for column, value in values.items())
-    if plain and can_widen(old, new):
+    if widens(step.old, step.new, policy) and can_widen(old, new):
         for column in columns:
             yield WidenColumn(column, new)
         return
     for column in columns:
         yield AddColumn(Field(_MAKING + column, new), Place(after=column))
-    yield Rewrite(tuple((_MAKING + column, value) for column, value in values.items()))
+    yield Rewrite(tuple((_MAKING + column, value) for column, value in values))
     for column in columns:
         yield DropColumn(column)
         yield RenameColumn(_MAKING + column, column)

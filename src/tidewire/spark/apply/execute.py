@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from tidewire.arrow.policy import Policy
-from tidewire.errors import StepImpossible
-from tidewire.model import TableName
-from tidewire.spark.apply.changes import Changes, literal_path, surely_has_rows
+from tidewire.errors import Retry, StepImpossible, SyncError
+from tidewire.model import TableName, TableSchema
+from tidewire.spark.apply.changes import Staged, fallible_columns
 from tidewire.spark.apply.check import check
 from tidewire.spark.apply.columns import alter
 from tidewire.spark.apply.failures import reason_of
-from tidewire.spark.apply.modes import LAYOUTS, Layout, Mode, run_with
-from tidewire.spark.targets import CommitTag, Field, Target
+from tidewire.spark.apply.find import Search
+from tidewire.spark.apply.layout import Edit, Layout, Mode
+from tidewire.spark.apply.modes import LAYOUTS
+from tidewire.spark.apply.rewrite import Rewrite, may_change
+from tidewire.spark.apply.task import (
+    FEW_CHANGES,
+    MisfitPiece,
+    RewritePiece,
+    Written,
+    change_of,
+    files_to_fold,
+    merge_pieces,
+    run_pieces,
+    written,
+)
+from tidewire.spark.apply.write import write_rows
+from tidewire.spark.targets.base import CommitTag, Field, Target
+from tidewire.spark.targets.files import StoredTable
+from tidewire.storage import Storage
 from tidewire.sync.catalogue import stored
 from tidewire.sync.manifest import Rejected
 from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate, gone_name
@@ -31,6 +52,9 @@ REJECT_FIELDS: Final = (
     Field("batch", "bigint"),
 )
 """The columns of the rejects table, and of the files that go into it."""
+
+_PAUSES: Final = (0.0, 0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+"""Seconds before each search, if another program changes a table between the search and the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +74,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ApplySettings:
-    """How steps are done. ``check``: may there be changes that do not fit? They are looked for and left out."""
+    """How steps are done. Staged files are in ``storage``; without one they are on a local disk."""
 
     policy: Policy = field(default_factory=Policy)
-    check: bool = True
+    storage: Storage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +91,11 @@ class _Context:
     @property
     def layout(self) -> Layout:
         return LAYOUTS[self.mode]
+
+    @property
+    def label(self) -> str:
+        """How the names of new files begin: they carry the driver's epoch."""
+        return f"{self.tag.epoch:08}"
 
     def identity(self, name: TableName) -> str | None:
         """The identity of the table that a plan was made for."""
@@ -103,11 +132,23 @@ def misfits(step: Step, target: Target, settings: ApplySettings = ApplySettings(
     """The changes of a step that do not fit their table."""
     if not isinstance(step, Merge):
         return ()
-    return tuple(Changes(target.session(), _plain(step), settings.policy).misfits())
+    merge = _plain(step)
+    columns = fallible_columns(merge, settings.policy)
+    if not columns:
+        return ()
+    staged = Staged(settings.policy, settings.storage)
+    pieces = [MisfitPiece(replace(merge, slices=(piece,)), staged, tuple(columns)) for piece in merge.slices]
+    if _rows(merge) <= FEW_CHANGES:
+        pieces = [MisfitPiece(merge, staged, tuple(columns))]
+    return run_pieces(pieces, _rows(merge), target.context).rejected
 
 
 def _plain(merge: Merge) -> Merge:
     return replace(merge, table=stored(merge.table))
+
+
+def _rows(merge: Merge) -> int:
+    return sum(each.file.rows for each in merge.slices)
 
 
 def _merge(step: Merge, context: _Context) -> Outcome:
@@ -115,15 +156,46 @@ def _merge(step: Merge, context: _Context) -> Outcome:
     found = target.find(merge.table.name, context.tag.step)
     if found is not None:
         return Outcome(found)
-    changes = Changes(target.session(), merge, context.settings.policy)
-    rejected = tuple(changes.misfits()) if context.settings.check else ()
-    if (rejected or not surely_has_rows(merge.slices)) and not changes.any():
-        return Outcome(rejected=rejected)
-    bounds = (
-        min(max(each.from_ts, each.file.min_ts) for each in merge.slices),
-        max(min(each.to_ts, each.file.max_ts) for each in merge.slices),
-    )
-    return Outcome(context.layout.merge(target, context.tag, changes, bounds), True, rejected)
+    staged = Staged(context.settings.policy, context.settings.storage, context.layout.old_rows)
+
+    def search(table: StoredTable) -> Written:
+        if table.has_lineage and any(file.lineage is None for file in files_to_fold(merge, context.mode, table)):
+            table = replace(target.stored(merge.table.name, listed=True), key=table.key)
+        pieces = merge_pieces(merge, context.mode, table, staged, context.label)
+        return run_pieces(pieces, _rows(merge), target.context)
+
+    result, version = _committed(merge.table, context, search, lambda result: bool(result.changes))
+    return Outcome(version, version is not None, result.rejected)
+
+
+def _committed(
+    shape: TableSchema,
+    context: _Context,
+    search: Callable[[StoredTable], Written],
+    has_change: Callable[[Written], bool] = lambda result: True,
+) -> tuple[Written, str | None]:
+    """Search a table and commit what is to be changed; the version that this makes, ``None`` if nothing is committed.
+
+    If another program changes the table in between, it is searched again.
+    """
+    name = shape.name
+    for number, pause in enumerate(_PAUSES):
+        time.sleep(pause)
+        table = context.target.stored(name)
+        known = {column.name.lower() for column in table.columns}  # a column of the key may be renamed by now
+        table = replace(table, key=tuple(each for each in context.layout.order(shape) if each.lower() in known))
+        result = search(table)
+        if not has_change(result):
+            return result, None
+        try:
+            return result, context.target.write(name, change_of(table, result), context.tag)
+        except Retry as error:
+            if number == len(_PAUSES) - 1:
+                raise SyncError(
+                    f"{name} could not be committed in {len(_PAUSES)} attempts: {error}. Stop the other program while "
+                    "the sync catches up"
+                ) from error
+    raise AssertionError
 
 
 def _create(step: Create, context: _Context) -> Outcome:
@@ -172,7 +244,33 @@ def _truncate(step: Truncate, context: _Context) -> Outcome:
     found = target.find(name, context.tag.step)
     if found is not None:
         return Outcome(found)
-    return Outcome(context.layout.truncate(target, context.tag, name, step.ts), True)
+    table = target.stored(name)
+    made = context.layout.truncation(table, Search(table.files, table.access), step.ts)
+    if made is None:
+        return Outcome(target.truncate(name, context.tag), True)
+    if isinstance(made, Rewrite):
+        return Outcome(_rewrite(step.table, made, context), True)
+    _, version = _committed(step.table, context, lambda table: _added(table, made, step, context))
+    return Outcome(version, True)
+
+
+def _added(table: StoredTable, edit: Edit, step: Truncate, context: _Context) -> Written:
+    return Written(written(table, edit, context.layout.order(step.table), context.label))
+
+
+def _rewrite(shape: TableSchema, rewrite: Rewrite, context: _Context) -> str | None:
+    """Write the files of a table anew that a rewrite changes."""
+
+    def search(table: StoredTable) -> Written:
+        pieces = [
+            RewritePiece(replace(table, files=()), file, rewrite, context.settings.policy, context.label)
+            for file in table.files
+            if may_change(table, file, rewrite)
+        ]
+        rows = sum(file.rows for file in table.files)
+        return run_pieces(pieces, rows, context.target.context if rows > FEW_CHANGES else None) if pieces else Written()
+
+    return _committed(shape, context, search)[1]
 
 
 def _rename(step: Rename, context: _Context) -> Outcome:
@@ -185,7 +283,12 @@ def _alter(step: Alter, context: _Context) -> Outcome:
     found = context.target.find(step.after.name, context.tag.step)
     if found is not None:
         return Outcome(found)
-    return Outcome(alter(step, context.target, context.tag, context.layout, context.settings.policy), True)
+
+    def rewrite(change: Rewrite, tag: CommitTag) -> object:
+        return _rewrite(step.before, change, replace(context, tag=tag))
+
+    policy = context.settings.policy
+    return Outcome(alter(step, context.target, context.tag, context.layout, policy, rewrite), True)
 
 
 def _append_rejects(step: SetAside, context: _Context) -> Outcome:
@@ -195,11 +298,17 @@ def _append_rejects(step: SetAside, context: _Context) -> Outcome:
         return Outcome(found)
     if not target.exists(REJECTS):
         target.create(REJECTS, REJECT_FIELDS, replace(context.tag, part=0))
-    schema = ", ".join(f"`{each.name}` {each.type}" for each in REJECT_FIELDS)
-    names = ", ".join(f"`{each.name}`" for each in REJECT_FIELDS)
-    rows = target.session().read.schema(schema).parquet(*map(literal_path, step.files))
-    statement = f"INSERT INTO {target.relation(REJECTS)} ({names}) SELECT {names} FROM {{source}}"
-    return Outcome(run_with(target, REJECTS, context.tag, rows, statement), True)
+    staged = Staged(storage=context.settings.storage)
+
+    def rows(table: StoredTable) -> Written:
+        names, read = [each.name for each in REJECT_FIELDS], []
+        for path in step.files:
+            with staged.input(path) as opened:
+                read.append(pq.read_table(opened).select(names))
+        found = pa.concat_tables(read, promote_options="permissive")
+        return Written(tuple(write_rows(table, found, context.label)))
+
+    return Outcome(_committed(TableSchema(REJECTS, ()), replace(context, mode=Mode.MIRROR), rows)[1], True)
 
 
 _STEPS: Mapping[type, Callable[[Any, _Context], Outcome]] = {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Final
 
 from tidewire.errors import Fenced, StepImpossible
 from tidewire.model import TableName
 from tidewire.spark.apply.execute import ApplySettings, Outcome, execute, misfits
-from tidewire.spark.apply.modes import Mode
+from tidewire.spark.apply.layout import Mode
 from tidewire.spark.targets import CommitTag, Target
 from tidewire.sync.manifest import Rejected
 from tidewire.sync.steps import Create, Drop, Merge, Rename, Step
@@ -32,7 +31,6 @@ class Applier:
         self._settings = settings
         self._workers = workers
         self._pool = ThreadPoolExecutor(workers, "tidewire-step")
-        self._fitting: set[object] = set()
 
     def close(self) -> None:
         """End the threads and release their sessions."""
@@ -41,8 +39,7 @@ class Applier:
 
     def misfits(self, merges: Sequence[Merge]) -> list[Rejected]:
         """The changes of Merge steps that do not fit their tables."""
-        found = list(self._pool.map(lambda step: misfits(step, self._target, self._settings), merges))
-        self._fitting = {_content(step) for step, rejected in zip(merges, found, strict=True) if not rejected}
+        found = self._pool.map(lambda step: misfits(step, self._target, self._settings), merges)
         return [each for rejected in found for each in rejected]
 
     def run(
@@ -72,19 +69,12 @@ class Applier:
 
     def submit(self, step: Step, tag: CommitTag, mode: Mode, known: Mapping[TableName, str]) -> Future[Outcome]:
         """Begin a step in a thread of the pool."""
-        fits = isinstance(step, Merge) and _content(step) in self._fitting
-        settings = replace(self._settings, check=False) if fits else self._settings
-        return self._pool.submit(execute, step, self._target, tag, mode, settings, known)
+        return self._pool.submit(execute, step, self._target, tag, mode, self._settings, known)
 
     @property
     def workers(self) -> int:
         """How many steps run at the same time."""
         return self._workers
-
-
-def _content(merge: Merge) -> object:
-    """What decides whether the changes of a step fit, whatever its table is called in the target."""
-    return merge.slices, merge.table.columns, tuple(sorted(merge.sources.items()))
 
 
 class _Run:

@@ -19,7 +19,6 @@ from tidewire.spark.targets.base import (
     TargetError,
     WidenColumn,
     quoted,
-    run_statement,
     text_literal,
 )
 from tidewire.spark.targets.delta import DeltaTarget
@@ -29,9 +28,16 @@ TARGETS: Mapping[str, Callable[[SparkSession, str], Target]] = {"iceberg": Icebe
 """The table formats by name."""
 
 
-def open_target(spark: SparkSession, uri: str, format_: str, catalog: Mapping[str, str] = {}) -> Target:
-    """The tables in a place, or in the Iceberg catalog with these settings of Spark's."""
-    return IcebergTarget(spark, uri, catalog) if catalog else TARGETS[format_](spark, uri)
+def open_target(
+    spark: SparkSession, uri: str, format_: str, catalog: Mapping[str, str] = {}, format_version: int = 3
+) -> Target:
+    """The tables in a place, or in the Iceberg catalog with these settings of Spark's.
+
+    ``format_version`` is that of Iceberg tables that are made from now on.
+    """
+    if catalog or format_ == "iceberg":
+        return IcebergTarget(spark, uri, catalog or None, format_version)
+    return TARGETS[format_](spark, uri)
 
 
 __all__ = [
@@ -51,6 +57,5 @@ __all__ = [
     "WidenColumn",
     "open_target",
     "quoted",
-    "run_statement",
     "text_literal",
 ]

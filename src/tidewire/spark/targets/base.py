@@ -7,9 +7,10 @@ which plan it belongs to, and the epoch of the driver that made it. The tag does
   takes several commits tags all but the last one with the number of the part.
 - *A driver that was replaced is refused.* A commit first looks for a newer epoch in the table, and raises ``Fenced``
   if there is one. Commits that the target makes itself compare and swap, so a newer driver's commit in between is
-  noticed. A MERGE, UPDATE, DELETE or INSERT is committed by Spark, and only the look before it protects the table.
+  noticed.
 
-What is done to rows is SQL, the same for every format, run by :func:`run_statement`.
+Rows are changed by files: :meth:`Target.stored` says what a table is made of, and :meth:`Target.write` commits new
+files and dead rows.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol, TypeAlias
 
 from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from tidewire.ddl.edits import Place
@@ -29,6 +31,7 @@ from tidewire.errors import ColumnError, Fenced, Retry, SyncError, TidewireError
 from tidewire.errors import TargetError as TargetError
 from tidewire.model import TableName
 from tidewire.spark.session import activate, cloned
+from tidewire.spark.targets.files import FileChange, StoredTable
 
 RESERVED: Final = ("_tidewire", "_tidewire_dropped", "_tidewire_moving")
 """The databases that are tidewire's own: no table of the upstream can be in them."""
@@ -140,6 +143,7 @@ class Target(Protocol):
     """
 
     uri: str
+    context: SparkContext
 
     def relation(self, name: TableName) -> str:
         """What a table is called in SQL, quoted."""
@@ -173,6 +177,10 @@ class Target(Protocol):
 
     def row_count(self, name: TableName) -> int | None:
         """How many rows a table has, or ``None`` if only reading it would tell."""
+        ...
+
+    def rows_at(self, version: str) -> int | None:
+        """How many rows a version has, or ``None`` if asking would take time."""
         ...
 
     def version(self, name: TableName) -> str:
@@ -240,6 +248,14 @@ class Target(Protocol):
         """Remove all rows."""
         ...
 
+    def stored(self, name: TableName, *, listed: bool = ...) -> StoredTable:
+        """What a table is made of now; with ``listed`` everything that the format knows of its files."""
+        ...
+
+    def write(self, name: TableName, change: FileChange, tag: CommitTag) -> str:
+        """Commit new files and dead rows; ``Retry`` if another program changed the table since it was searched."""
+        ...
+
     def alter(self, name: TableName, changes: Iterable[ColumnChange], tag: CommitTag) -> str:
         """Change columns, all in one commit. Without changes it is an empty commit with the tag."""
         ...
@@ -267,28 +283,6 @@ class Target(Protocol):
         Tables with a version to ``keep`` stay.
         """
         ...
-
-
-def run_statement(target: Target, name: TableName, tag: CommitTag, statement: str) -> str | None:
-    """Run a statement that changes a table's rows, in this thread's session; the version it made.
-
-    If the statement raises, its commit may be there all the same: the step is looked for before the error is raised.
-    A statement that found nothing to change may make no commit; then an empty one completes the step. The statement of
-    a part returns ``None``.
-    """
-    target.check_epoch(name, tag)
-    try:
-        target.session(tag).sql(statement)
-    except Exception:
-        if tag.part is not None and target.parts(name, tag.step) > tag.part:
-            return None
-        found = target.find(name, tag.step)
-        if found is None:
-            raise
-        return found
-    if tag.part is not None:
-        return None
-    return target.find(name, tag.step) or target.alter(name, (), tag)
 
 
 def tried(name: TableName, place: str, attempt: Callable[[bool], str], look: Callable[[], str | None]) -> str:

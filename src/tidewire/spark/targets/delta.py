@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from tidewire.errors import Retry
 from tidewire.model import TableName
 from tidewire.spark.targets.base import (
     ColumnChange,
@@ -31,14 +32,18 @@ from tidewire.spark.targets.base import (
     tried,
 )
 from tidewire.spark.targets.delta_catalogue import DeltaCatalogue
-from tidewire.spark.targets.delta_commit import Transaction, Update, epoch_id
+from tidewire.spark.targets.delta_commit import Transaction, Update, epoch_of
+from tidewire.spark.targets.delta_files import actions_of, advanced, stored_table
 from tidewire.spark.targets.delta_log import commits, hours_kept, note_of, notes
+from tidewire.spark.targets.files import MOST_TABLES, FileChange, StoredTable, rows_at
 from tidewire.storage import Storage, open_storage
 
 _DATA: Final = "data"
 _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _SNAPSHOT_PARTITIONS: Final = "spark.databricks.delta.snapshotPartitions"
 _ONLY_RECENT: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+
+_CHECKSUMS: Final = "spark.databricks.delta.writeChecksumFile.enabled"
 
 _FEW_FILES: Final = 5
 """Fewer small files than this are not worth a new one."""
@@ -62,8 +67,12 @@ class DeltaTarget:
         self._catalogue = DeltaCatalogue(self._storage)
         if spark.conf.get(_SNAPSHOT_PARTITIONS, None) is None:
             spark.conf.set(_SNAPSHOT_PARTITIONS, "2")  # the default, 50, is for logs of millions of files
+        if spark.conf.get(_CHECKSUMS, None) is None:
+            spark.conf.set(_CHECKSUMS, "false")  # a commit takes a third of the time without them
         spark.conf.set(_ONLY_RECENT, "false")  # a version is readable as long as it is kept, and not for a week
         self._spark = spark
+        self.context = spark.sparkContext
+        self._stored: dict[str, StoredTable] = {}
         self._sessions = Sessions(spark)
 
     def relation(self, name: TableName) -> str:
@@ -108,6 +117,11 @@ class DeltaTarget:
     def row_count(self, name: TableName) -> int | None:
         """``None``: Delta would have to read the statistics of all files."""
         return None
+
+    def rows_at(self, version: str) -> int | None:
+        """How many rows a version has, if it is the newest one that this process has listed."""
+        id_, number = _parsed(version)
+        return rows_at(self._stored.get(id_), str(number))
 
     def version(self, name: TableName) -> str:
         """The table's folder and the number of its newest commit."""
@@ -197,6 +211,32 @@ class DeltaTarget:
         def update(transaction: Transaction) -> None:
             transaction.change(name, (), tag)
             transaction.remove_files()
+
+        return self._commit(name, self._id(name), tag, update)
+
+    def stored(self, name: TableName, *, listed: bool = False) -> StoredTable:
+        """What a table is made of: what was known, and what the log says of later versions."""
+        id_ = self._id(name)
+        snapshot, known = self._snapshot(id_), self._stored.get(id_)
+        if listed or known is None or int(known.version) != int(snapshot.version()):
+            later = None if known is None or listed else advanced(name, known, snapshot, self._folder(id_))
+            known = later or stored_table(name, snapshot, self._folder(id_), self._path(id_))
+            if len(self._stored) >= MOST_TABLES:
+                self._stored.clear()
+            self._stored[id_] = known
+        return known
+
+    def write(self, name: TableName, change: FileChange, tag: CommitTag) -> str:
+        """Commit new files and dead rows."""
+        if change.is_empty:
+            return self.alter(name, (), tag)
+        actions = list(actions_of(change))
+
+        def update(transaction: Transaction) -> None:
+            if transaction.version != int(change.base.version):
+                raise Retry(f"another program changed {name} after it was searched")
+            transaction.change(name, (), tag)
+            transaction.add(actions)
 
         return self._commit(name, self._id(name), tag, update)
 
@@ -305,9 +345,7 @@ class DeltaTarget:
         return max((note.part + 1 for note in found if note.step == step and note.part is not None), default=0)
 
     def _epoch(self, id_: str, sync: str) -> int:
-        """The newest epoch of a sync's drivers in a table's metadata, which the first commit of an epoch changes."""
-        found = self._snapshot(id_).metadata().configuration().get(epoch_id(sync))
-        return int(found.get()) if found.isDefined() else 0
+        return epoch_of(self._snapshot(id_).metadata(), sync)
 
 
 def _parsed(version: str) -> tuple[str, int]:

@@ -1,9 +1,8 @@
 """Commits to a Delta table through Delta's own transaction, in Spark's Java process.
 
-A transaction reads and writes two application ids: one has the sync's epoch as its version, the other the sequence of
-the sync's plan. A transaction that has read the epoch cannot be committed once another one has written it, so a driver
-that was replaced is refused. The first commit of an epoch also changes the table's metadata: that makes a MERGE fail
-which an older driver has begun.
+A transaction writes two application ids: one has the sync's epoch as its version, the other the sequence of the sync's
+plan. The first commit of an epoch also changes the table's metadata, and a transaction that began before such a commit
+cannot be committed after it. So a driver that was replaced is refused.
 
 Columns are changed in the metadata's schema. Delta itself gives new columns their ids and physical names, and switches
 on the table features that the metadata asks for.
@@ -41,6 +40,8 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
     "delta.feature.timestampNtz": "supported",
+    # A checkpoint takes longer than a commit, and every tenth commit would write one.
+    "delta.checkpointInterval": "100",
 }
 
 _WIDENING: Final = {"delta.enableTypeWidening": "true"}
@@ -55,6 +56,12 @@ Metadata: TypeAlias = dict[str, Any]
 def epoch_id(sync: str) -> str:
     """The application id whose version is a sync's epoch."""
     return f"tidewire-epoch-{sync}"
+
+
+def epoch_of(metadata: Java, sync: str) -> int:
+    """The newest epoch of a sync's drivers in a table's metadata; 0 if they left no epoch."""
+    found = metadata.configuration().get(epoch_id(sync))
+    return int(found.get()) if found.isDefined() else 0
 
 
 def sequence_id(sync: str) -> str:
@@ -74,8 +81,14 @@ class Transaction:
         self._actions: list[Java] = []
 
     def check_epoch(self, name: TableName, tag: CommitTag) -> None:
-        """Raise ``Fenced`` if the table has a newer epoch; one that is committed later makes the commit fail."""
-        refuse_older(name, int(self.java.txnVersion(epoch_id(tag.sync))), tag)
+        """Raise ``Fenced`` if the table has a newer epoch. One that is committed later makes this commit fail.
+
+        The epoch is read from the metadata. The transaction ids have it too, but Delta reads them with a Spark job.
+        """
+        refuse_older(name, epoch_of(self.java.snapshot().metadata(), tag.sync), tag)
+        # As if it had read the id: a commit of this sync that lands in between, such as an earlier try of the same
+        # step, is then a conflict.
+        self.java.readTxn().addOne(epoch_id(tag.sync))
 
     def make_table(self, id_: str, fields: Iterable[Field], tag: CommitTag) -> None:
         """Make the table, if the transaction is on a folder without one."""
@@ -101,6 +114,15 @@ class Transaction:
         new["configuration"] = {**metadata["configuration"], epoch_id(tag.sync): str(tag.epoch)}
         if json.loads(metadata["schemaString"]) != schema or new["configuration"] != metadata["configuration"]:
             self.java.updateMetadata(self._action({"metaData": new}), False)
+
+    @property
+    def version(self) -> int:
+        """The version that the transaction began with."""
+        return int(self.java.snapshot().version())
+
+    def add(self, actions: Iterable[Mapping[str, object]]) -> None:
+        """Add actions."""
+        self._actions += [self._action(action) for action in actions]
 
     def remove_files(self) -> None:
         """Remove all rows."""

@@ -13,6 +13,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tidewire.errors import OptionError
 from tidewire.model import TableName
 from tidewire.spark.session import activate, iceberg_catalog_conf
+from tidewire.spark.targets.access import access_to
 from tidewire.spark.targets.base import (
     ColumnChange,
     CommitTag,
@@ -36,7 +38,9 @@ from tidewire.spark.targets.base import (
     refuse_older,
     refuse_reserved,
 )
+from tidewire.spark.targets.files import MOST_TABLES, DataFile, FileChange, StoredTable, is_local, rows_at
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable, catalog_name, close_catalog
+from tidewire.spark.targets.iceberg_files import described, refuse_changed, row_delta, stored_table, write_dead_rows
 from tidewire.spark.targets.iceberg_rename import DROPPED, MOVING, drop, dropped_tables, has_begun, rename
 from tidewire.spark.targets.iceberg_swap import (
     EPOCH,
@@ -50,6 +54,7 @@ from tidewire.spark.targets.iceberg_swap import (
     current_version,
     find_step,
     newest_epoch,
+    noted,
     summary_of,
     swap,
 )
@@ -61,7 +66,6 @@ _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 _DATA: Final = "data"
 
 _PROPERTIES: Mapping[str, str] = {
-    "format-version": "3",  # deletion vectors
     # A merge writes what is new and marks what is gone; measured, that is less than half of rewriting files.
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -83,22 +87,32 @@ class IcebergTarget:
     """Iceberg tables in a folder, or in any catalog that Spark can be told of.
 
     ``catalog_conf`` holds settings such as ``spark.sql.catalog.NAME.type``. Without it the catalog is embedded, and
-    its name in Spark and for pyiceberg, :attr:`catalog`, comes from the folder.
+    its name in Spark and for pyiceberg, :attr:`catalog`, comes from the folder. New tables have ``format_version``: 3
+    keeps dead rows in deletion vectors, 2 in files of positions.
     """
 
-    def __init__(self, spark: SparkSession, folder: str | Path, catalog_conf: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: str | Path,
+        catalog_conf: Mapping[str, str] | None = None,
+        format_version: int = 3,
+    ) -> None:
         self.uri = str(folder)
+        self._properties = {**_PROPERTIES, "format-version": str(format_version)}
         self._root = None if catalog_conf else _local(folder)
         settings = _configured(catalog_conf) if catalog_conf else _embedded(_local(folder))
         for key, value in settings.items():
             spark.conf.set(key, value)
         self.catalog = catalog_name(settings)
         self._spark = spark
+        self.context = spark.sparkContext
         self._sessions = Sessions(spark, lambda session: close_catalog(session, self.catalog))
         activate(spark)
         self._catalog = IcebergCatalog(spark, self.catalog)
         self._renaming = threading.Lock()
         self._seen: dict[str, TableName] = {}
+        self._stored: dict[str, StoredTable] = {}
 
     def relation(self, name: TableName) -> str:
         """What a table is called in SQL, quoted."""
@@ -135,6 +149,10 @@ class IcebergTarget:
         """How many rows a table has, by the summary of its current snapshot."""
         snapshot = self._table(name).java.currentSnapshot()
         return 0 if snapshot is None else row_count(snapshot.summary())
+
+    def rows_at(self, version: str) -> int | None:
+        """How many rows a version has, if it is the newest one that this process has written or listed."""
+        return rows_at(self._stored.get(version.partition("@")[0]), version)
 
     def version(self, name: TableName) -> str:
         """The table's uuid and the id of its snapshot."""
@@ -198,7 +216,7 @@ class IcebergTarget:
         def begin() -> Java:
             # Names have characters that paths have not, and a new table must not lie among the files of a dropped one.
             location = None if self._root is None else str(self._root / _DATA / uuid.uuid4().hex)
-            return self._catalog.creation(name, fields, _PROPERTIES, location)
+            return self._catalog.creation(name, fields, self._properties, location)
 
         return create(self._catalog, name, tag, begin)
 
@@ -220,12 +238,58 @@ class IcebergTarget:
 
     def truncate(self, name: TableName, tag: CommitTag) -> str:
         """Remove all files of rows."""
-        everything = self._catalog.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
+        everything = self._catalog.java_named("org.apache.iceberg.expressions.Expressions.alwaysTrue")()
 
         def update(table: IcebergTable, transaction: Java) -> None:
             transaction.newDelete().deleteFromRowFilter(everything).commit()
 
         return swap(self._catalog, name, tag, update)
+
+    def stored(self, name: TableName, *, listed: bool = False) -> StoredTable:
+        """What a table is made of. It is listed only if another program has changed it since the last time."""
+        table = self._table(name)
+        version, known = current_version(table.state), self._stored.get(table.uuid)
+        if listed or known is None or (known.version, known.format) != (version, table.format_version):
+            known = stored_table(table, version)
+            if len(self._stored) >= MOST_TABLES:
+                self._stored.clear()
+            self._stored[table.uuid] = known
+        # Credentials of a store may have changed.
+        return known if is_local(known.folder) else replace(known, access=access_to(known.folder, table.java))
+
+    def write(self, name: TableName, change: FileChange, tag: CommitTag) -> str:
+        """Swap new files and dead rows in."""
+        if change.is_empty:
+            return self.alter(name, (), tag)
+        label, base = f"{tag.epoch:08}", change.base
+        columns = {column.id: column for column in base.columns}
+        added = {file.path: described(file, columns) for file in change.added}
+        dead = write_dead_rows(change, label)
+        made: list[str] = []
+        lineage: list[tuple[int, int]] = []
+
+        def update(table: IcebergTable, transaction: Java) -> None:
+            refuse_changed(name, base, current_version(transaction.startMetadata()))
+            rows = row_delta(self._catalog.java_named, transaction, change, added, dead)
+            for key, value in summary_of(tag).items():
+                rows.set(key, value)
+            rows.commit()
+            state = transaction.currentMetadata()
+            made[:] = [current_version(state)]
+            if len(added) == 1 and base.has_lineage:  # the ids of several files depend on their order in manifests
+                snapshot = state.currentSnapshot()
+                lineage[:] = [(int(snapshot.firstRowId()), int(snapshot.sequenceNumber()))]
+
+        version = swap(self._catalog, name, tag, update, append=False)
+        if [version] == made:  # otherwise an earlier try was found, and others may have committed since
+            noted(version, base.version, tag)
+            known = lineage[0] if lineage else None
+            files = (
+                DataFile(file.path, file.rows, file.stats, (), added[file.path], known, file.size)
+                for file in change.added
+            )
+            self._stored[version.partition("@")[0]] = change.after(version, files, dead)
+        return version
 
     def alter(self, name: TableName, changes: Iterable[ColumnChange], tag: CommitTag) -> str:
         """Change columns, all in one swap."""

@@ -33,9 +33,12 @@ from tidewire.spark.targets.base import (
     java_kind,
     spelled,
 )
+from tidewire.spark.targets.files import MOST_TABLES
 
 _PREFIX: Final = "spark.sql.catalog."
 _MISSING: Final = ("NoSuchTableException", "NoSuchNamespaceException")
+_ANOTHER: Final = "IllegalStateException"
+"""What a kept table raises if its name leads to a table with another uuid now."""
 
 
 class Snapshot(NamedTuple):
@@ -54,13 +57,33 @@ def catalog_name(settings: Mapping[str, str]) -> str:
     return names.pop()
 
 
+class JavaNames:
+    """Java's classes, and their static methods, by name.
+
+    They are kept, because py4j asks Java about every part of a name, each time: that is most of a small commit.
+    """
+
+    def __init__(self, jvm: Java) -> None:
+        self._jvm = jvm
+        self._found: dict[str, Java] = {}
+
+    def __call__(self, name: str) -> Java:
+        found = self._found.get(name)
+        if found is None:
+            found = self._jvm
+            for part in name.split("."):
+                found = getattr(found, part)
+            self._found[name] = found
+        return found
+
+
 class IcebergTable:
     """A table in the state that was loaded, or in the state that a transaction has made so far."""
 
-    def __init__(self, java: Java, jvm: Java, name: TableName) -> None:
+    def __init__(self, java: Java, named: JavaNames, name: TableName) -> None:
         self.java = java
         self.name = name
-        self._jvm = jvm
+        self.java_named = named
 
     @property
     def uuid(self) -> str:
@@ -78,6 +101,11 @@ class IcebergTable:
         return self.java.operations().current()
 
     @property
+    def format_version(self) -> int:
+        """The version of the table format."""
+        return int(self.state.formatVersion())
+
+    @property
     def schema_id(self) -> int:
         """The number of its current schema."""
         return int(self.java.schema().schemaId())
@@ -88,9 +116,9 @@ class IcebergTable:
         if schema is None:
             raise TargetError(f"table {self.name} does not have schema {schema_id} any more")
         # Two calls, however many columns: one has the ids, the other Spark's types.
-        columns = json.loads(self._jvm.org.apache.iceberg.SchemaParser.toJson(schema))["fields"]
+        columns = json.loads(self.java_named("org.apache.iceberg.SchemaParser.toJson")(schema))["fields"]
         types = StructType.fromJson(
-            json.loads(self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(schema).json())
+            json.loads(self.java_named("org.apache.iceberg.spark.SparkSchemaUtil.convert")(schema).json())
         )
         return {
             column["id"]: Field(field.name, field.dataType.simpleString())
@@ -111,7 +139,7 @@ class IcebergTable:
 
     def metadata(self) -> dict[str, Any]:
         """Everything the table says of itself, as its metadata file has it; one call, however many snapshots."""
-        return dict(json.loads(self._jvm.org.apache.iceberg.TableMetadataParser.toJson(self.state)))
+        return dict(json.loads(self.java_named("org.apache.iceberg.TableMetadataParser.toJson")(self.state)))
 
     def change_column(self, change: ColumnChange) -> None:
         """Change a column. In a transaction this happens in memory."""
@@ -143,7 +171,7 @@ class IcebergTable:
         return None if place.after is None else existing(names, self.name, place.after)
 
     def _type(self, type_: str) -> Java:
-        return iceberg_type(self._jvm, type_)
+        return iceberg_type(self.java_named, type_)
 
 
 class IcebergCatalog:
@@ -153,21 +181,38 @@ class IcebergCatalog:
         gateway = spark.sparkContext._gateway
         assert gateway is not None  # there is one while Spark runs
         self.name = name
-        self.jvm: Java = gateway.jvm
+        self.java_named = JavaNames(gateway.jvm)
         self._gateway: Java = gateway
-        self._java: Java = self.jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, name)
+        self._kept: dict[TableName, Java] = {}
+        self._identifiers: dict[TableName, Java] = {}
+        self._java: Java = self.java_named("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(
+            spark._jsparkSession, name
+        )
 
     def table(self, name: TableName) -> IcebergTable | None:
-        """A table, loaded now; ``None`` if there is no such table.
+        """A table as it is committed now; ``None`` if there is no such table.
 
-        The catalog has no cache (``cache-enabled`` is ``false``), so this is what is committed.
+        Tables are kept: asking the catalog whether one has changed costs a fifth of loading it.
         """
+        if len(self._kept) > MOST_TABLES:
+            self._kept.clear()
+            self._identifiers.clear()
+        kept = self._kept.get(name)
         try:
-            return IcebergTable(self._java.loadTable(self._identifier(name)), self.jvm, name)
+            if kept is not None:
+                kept.refresh()
         except Py4JJavaError as error:
+            if java_kind(error) not in (*_MISSING, _ANOTHER):
+                raise
+            kept = None
+        try:
+            found = self._kept[name] = kept or self._java.loadTable(self._identifier(name))
+        except Py4JJavaError as error:
+            self._kept.pop(name, None)
             if java_kind(error) in _MISSING:
                 return None
             raise
+        return IcebergTable(found, self.java_named, name)
 
     def exists(self, name: TableName) -> bool:
         """Is there a table of that name?"""
@@ -178,10 +223,10 @@ class IcebergCatalog:
     ) -> Java:
         """A transaction that makes a table; the catalog chooses its place if none is given."""
         self.ensure_namespace(name.schema)
-        struct = self.jvm.org.apache.spark.sql.types.StructType()
+        struct = self.java_named("org.apache.spark.sql.types.StructType")()
         for field in fields:
-            struct = struct.add(field.name, self.jvm.org.apache.spark.sql.types.DataType.fromDDL(field.type))
-        schema = self.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(struct)
+            struct = struct.add(field.name, self.java_named("org.apache.spark.sql.types.DataType.fromDDL")(field.type))
+        schema = self.java_named("org.apache.iceberg.spark.SparkSchemaUtil.convert")(struct)
         builder = self._java.buildTable(self._identifier(name), schema).withProperties(dict(properties))
         if location is not None:
             builder = builder.withLocation(location)
@@ -198,10 +243,10 @@ class IcebergCatalog:
 
     def can_widen(self, old: str, new: str) -> bool:
         """Does the format let a column have another type, as its files are?"""
-        types = iceberg_type(self.jvm, old), iceberg_type(self.jvm, new)
+        types = iceberg_type(self.java_named, old), iceberg_type(self.java_named, new)
         if not all(type_.isPrimitiveType() for type_ in types):
             return False
-        return bool(self.jvm.org.apache.iceberg.types.TypeUtil.isPromotionAllowed(*types))
+        return bool(self.java_named("org.apache.iceberg.types.TypeUtil.isPromotionAllowed")(*types))
 
     def names(self) -> Iterator[TableName]:
         """All tables of all namespaces."""
@@ -251,18 +296,24 @@ class IcebergCatalog:
             yield from self._namespaces(namespace)
 
     def _namespace(self, *levels: str) -> Java:
-        array = self._gateway.new_array(self.jvm.java.lang.String, len(levels))
+        array = self._gateway.new_array(self.java_named("java.lang.String"), len(levels))
         for index, level in enumerate(levels):
             array[index] = level
-        return self.jvm.org.apache.iceberg.catalog.Namespace.of(array)
+        return self.java_named("org.apache.iceberg.catalog.Namespace.of")(array)
 
     def _identifier(self, name: TableName) -> Java:
-        return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(self._namespace(name.schema), name.table)
+        found = self._identifiers.get(name)
+        if found is None:
+            make = self.java_named("org.apache.iceberg.catalog.TableIdentifier.of")
+            found = self._identifiers[name] = make(self._namespace(name.schema), name.table)
+        return found
 
 
-def iceberg_type(jvm: Java, type_: str) -> Java:
+def iceberg_type(named: JavaNames, type_: str) -> Java:
     """A type, given in Spark's words."""
-    return jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(jvm.org.apache.spark.sql.types.DataType.fromDDL(type_))
+    return named("org.apache.iceberg.spark.SparkSchemaUtil.convert")(
+        named("org.apache.spark.sql.types.DataType.fromDDL")(type_)
+    )
 
 
 def close_catalog(spark: SparkSession, name: str) -> None:

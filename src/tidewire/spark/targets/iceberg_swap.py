@@ -19,6 +19,7 @@ property comes after it, because only then the snapshot's id is known.
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -61,32 +62,45 @@ class Note(NamedTuple):
     part: int | None
 
 
-def notes(state: Java) -> Iterator[Note]:
-    """What commits with tags noted, newest first, as far back as a step is looked for.
+_links: OrderedDict[int, tuple[Note | None, int | None]] = OrderedDict()
+"""What snapshots noted, and their parents. A snapshot never changes, and each call to Java takes its time."""
 
-    Each call to Java takes its time, so only what is asked for is fetched.
-    """
+_MOST_KEPT: Final = 10_000
+
+
+def notes(state: Java) -> Iterator[Note]:
+    """What commits with tags noted, newest first, as far back as a step is looked for."""
     sequences: set[int] = set()
-    snapshot = state.currentSnapshot()
-    while snapshot is not None:
-        summary = snapshot.summary()
-        sync = summary.get(SYNC)
-        if sync is not None:
-            step, part, sequence = summary.get(STEP), summary.get(PART), int(summary.get(SEQUENCE))
-            if step is not None:
-                sequences.add(sequence)
+    current = state.currentSnapshot()
+    id_ = None if current is None else int(current.snapshotId())
+    while id_ is not None:
+        link = _links.get(id_) or _link(id_, state)
+        if link is None:
+            return
+        note, id_ = link
+        if note is not None:
+            if note.step is not None:
+                sequences.add(note.sequence)
             if len(sequences) > _SEQUENCES:
                 return
-            yield Note(
-                snapshot.snapshotId(),
-                sync,
-                int(summary.get(EPOCH)),
-                sequence,
-                step,
-                None if part is None else int(part),
-            )
-        parent = snapshot.parentId()
-        snapshot = None if parent is None else state.snapshot(parent)
+            yield note
+
+
+def _link(id_: int, state: Java) -> tuple[Note | None, int | None] | None:
+    snapshot = state.snapshot(id_)
+    if snapshot is None:
+        return None
+    summary, parent = snapshot.summary(), snapshot.parentId()
+    sync, note = summary.get(SYNC), None
+    if sync is not None:
+        step, part = summary.get(STEP), summary.get(PART)
+        note = Note(
+            id_, sync, int(summary.get(EPOCH)), int(summary.get(SEQUENCE)), step, None if part is None else int(part)
+        )
+    while len(_links) >= _MOST_KEPT:
+        _links.popitem(last=False)
+    link = _links[id_] = note, None if parent is None else int(parent)
+    return link
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +222,19 @@ def swap(
             if again and step and (found := _done(state, tag)) is not None:
                 return found
             refuse_older(name, record.epoch, tag)
-        update(IcebergTable(transaction.table(), catalog.jvm, name), transaction)
+        update(IcebergTable(transaction.table(), catalog.java_named, name), transaction)
         _note(transaction, record, tag, step=step, append=append)
         exchange(transaction, state)
         return current_version(transaction.currentMetadata())
 
     return _tried(catalog, name, tag if step else None, attempt)
+
+
+def noted(version: str, before: str, tag: CommitTag) -> None:
+    """Remember what a commit of one snapshot noted, so that Java is not asked for it."""
+    (_, snapshot), (_, parent) = (each.split("@")[:2] for each in (version, before))
+    note = Note(int(snapshot), tag.sync, tag.epoch, tag.sequence, tag.step, tag.part)
+    _links[int(snapshot)] = note, int(parent) or None
 
 
 def create(catalog: IcebergCatalog, name: TableName, tag: CommitTag, begin: Callable[[], Java]) -> str:
@@ -242,8 +263,24 @@ def exchange(transaction: Java, base: Java) -> None:
     transaction.underlyingOps().commit(base, transaction.currentMetadata())
 
 
+_versions: OrderedDict[str, str] = OrderedDict()
+"""The versions of metadata files, which never change, by their places."""
+
+
 def current_version(state: Java) -> str:
     """The version that a table's metadata is at. What 0.1 committed may lack a snapshot, or have an older schema."""
+    place = state.metadataFileLocation()
+    if place is None:  # it is not committed yet
+        return _version(state)
+    found = _versions.get(place)
+    if found is None:
+        found = _versions[place] = _version(state)
+        while len(_versions) > _MOST_KEPT:
+            _versions.popitem(last=False)
+    return found
+
+
+def _version(state: Java) -> str:
     snapshot, schema = state.currentSnapshot(), state.currentSchemaId()
     if snapshot is None:
         return f"{state.uuid()}@{NO_SNAPSHOT}@{schema}"

@@ -54,7 +54,7 @@ def compact(catalog: IcebergCatalog, name: TableName, session: Java, summary: Ma
     noted, size = _current(metadata), size_of(metadata)
     if noted.get("operation") == "replace" or (size.files < _FEW_FILES and not size.deletes):
         return
-    actions = catalog.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
+    actions = catalog.java_named("org.apache.iceberg.spark.actions.SparkActions.get")(session)
     rewriting = actions.rewriteDataFiles(table.java).options(_REWRITE)
     rounds = [rewriting]
     if size.deletes:

@@ -1,0 +1,67 @@
+"""Small files of a table, written anew together with the rows that a pass adds.
+
+Every pass adds a small file. Once there are some of about the same size, the next pass takes their rows into its own
+file, in the same commit. So a table has few small files whatever its passes hold, and each row is written again only a
+few times until maintenance makes large files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from tidewire.spark.apply.find import Opened
+from tidewire.spark.targets.files import LINEAGE, DataFile, StoredTable
+
+FILES: Final = 8
+"""So many files of about the same size become one."""
+
+_MOST_ROWS: Final = 250_000
+_MOST_BYTES: Final = 32 << 20
+"""What is folded at once has at most so many rows, and so many bytes in files. The rest is left to maintenance."""
+
+
+def foldable(files: Sequence[DataFile], rows: int) -> tuple[DataFile, ...]:
+    """The files whose rows go into the file of ``rows`` more.
+
+    Files of about the same size as those rows are taken, if there are enough of them. What they make together may be
+    as large as other files, which then are taken too.
+    """
+    left = sorted((file for file in files if file.rows <= 4 * _MOST_ROWS), key=lambda file: file.live)
+    chosen: list[DataFile] = []
+    size, room = max(rows, 1), _MOST_BYTES
+    while True:
+        alike = [file for file in left if file.live < FILES * size]
+        room -= sum(file.size for file in alike)
+        if len(alike) < FILES - 1 or size + sum(file.live for file in alike) > _MOST_ROWS or room < 0:
+            break
+        chosen += alike
+        left = left[len(alike) :]
+        size += sum(file.live for file in alike)
+    return tuple(chosen)
+
+
+def folded_rows(table: StoredTable, file: DataFile, dead: BitMap64) -> pa.Table:
+    """The rows of a file that are not dead. In a format with row lineage they keep their ids."""
+    columns = (*table.columns, *(LINEAGE if table.has_lineage else ()))
+    gone, parts, first = np.frombuffer(dead.to_array(), np.uint64).astype(np.int64), [], 0
+    with Opened(file, table.access) as opened:
+        for group, count in enumerate(opened.group_rows):
+            positions = np.arange(first, first + count)
+            arrays = opened.read([group], columns)
+            if table.has_lineage:
+                assert file.lineage is not None
+                first_row, sequence = file.lineage
+                arrays[-2] = pc.coalesce(arrays[-2], pa.array(positions + first_row))
+                arrays[-1] = pc.fill_null(arrays[-1], sequence)
+            alive = pa.array(~np.isin(positions, gone, assume_unique=True))
+            parts.append(
+                pa.Table.from_arrays([array.filter(alive) for array in arrays], [column.name for column in columns])
+            )
+            first += count
+    return pa.concat_tables(parts) if parts else pa.table({})

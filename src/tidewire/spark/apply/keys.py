@@ -1,0 +1,121 @@
+"""Keys as numbers: equal keys have equal numbers, byte for byte, in staged rows and in stored rows alike."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidewire.spark.targets.files import ColumnStats, Comparable, comparable
+
+Numbers: TypeAlias = npt.NDArray[Any]
+
+
+class Keys:
+    """The distinct keys of some rows, each with a number. ``ids`` has the number of each row's key.
+
+    A column's values are numbered by a hash table. The numbers of several columns are combined one by one, and
+    numbered anew each time, so that they never overflow.
+    """
+
+    def __init__(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> None:
+        self._values: list[pa.Array] = []
+        self._pairs: list[Numbers] = []
+        ids: Numbers | None = None
+        for column in columns:
+            encoded = _flat(_canonical(column)).dictionary_encode(null_encoding="encode")
+            self._values.append(encoded.dictionary)
+            codes = encoded.indices.to_numpy().astype(np.int64, copy=False)
+            if ids is None:
+                ids = codes
+            else:
+                known, ids = np.unique(ids * len(encoded.dictionary) + codes, return_inverse=True)
+                self._pairs.append(known)
+        assert ids is not None
+        self.ids: Numbers = ids
+        self._ranges = [SortedValues(values) for values in self._values]
+
+    def __len__(self) -> int:
+        return len(self._pairs[-1]) if self._pairs else len(self._values[0])
+
+    def find(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Numbers, Numbers]:
+        """The rows that have one of these keys: their places, and the numbers of their keys."""
+        rows: Numbers | None = None
+        found: Numbers | None = None
+        for number, (values, column) in enumerate(zip(self._values, columns, strict=True)):
+            array = _flat(_canonical(column))
+            if rows is not None:
+                array = array.take(pa.array(rows))
+            places = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)
+            kept = np.flatnonzero(places >= 0)
+            codes = places[kept].astype(np.int64)
+            rows = kept if rows is None else rows[kept]
+            if found is None:
+                found = codes
+                continue
+            pairs = found[kept] * len(values) + codes
+            known = self._pairs[number - 1]
+            at = np.minimum(np.searchsorted(known, pairs), len(known) - 1)
+            same = np.flatnonzero(known[at] == pairs) if len(known) else np.zeros(0, np.int64)
+            rows, found = rows[same], at[same]
+        assert rows is not None
+        assert found is not None
+        return rows, found
+
+    def may_be_in(self, stats: Sequence[ColumnStats | None]) -> bool:
+        """Can one of the keys be among rows with these statistics of their key columns?"""
+        return all(
+            each is None or range_.any_between(each.lower, each.upper)
+            for range_, each in zip(self._ranges, stats, strict=True)
+        )
+
+
+class SortedValues:
+    """Distinct values of a column, in order."""
+
+    def __init__(self, values: pa.Array) -> None:
+        self._unsorted: pa.Array | None = values
+        self._numbers: Numbers | None = None
+        self._values = values
+
+    def any_between(self, lower: Comparable | None, upper: Comparable | None) -> bool:
+        """Is there a value from ``lower`` to ``upper``? Unknown bounds say nothing."""
+        if lower is None or upper is None:
+            return True
+        self._sort()
+        if self._numbers is not None and not isinstance(lower, bytes | Decimal):
+            numbers = self._numbers
+            at = int(np.searchsorted(numbers, lower))
+            return at < len(numbers) and bool(numbers[at] <= upper)
+        values = self._values
+
+        def value(place: int) -> Any:
+            return values[place].as_py()
+
+        at = bisect_left(range(len(values)), lower, key=value)
+        return at < len(values) and bool(value(at) <= upper)
+
+    def _sort(self) -> None:
+        """Sorting takes time, and many tables have nothing to search in."""
+        if self._unsorted is None:
+            return
+        values = comparable(self._unsorted).drop_null()
+        self._values = values.take(pc.sort_indices(values))
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            self._numbers = self._values.to_numpy(zero_copy_only=False)
+        self._unsorted = None
+
+
+def _canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Values that are equal are the same bytes: there is one zero."""
+    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
+
+
+def _flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -1,0 +1,151 @@
+"""New data files of a table: rows in order of their key, in small row groups, of which a search can skip most."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidewire.spark.targets.files import (
+    LINEAGE,
+    ColumnStats,
+    NewFile,
+    StoredTable,
+    comparable,
+    shortened,
+    stats_of,
+)
+
+_FILE_BYTES: Final = 256 << 20
+"""A file holds about so many bytes of rows, before they are compressed."""
+
+_GROUP_ROWS: Final = 32_768
+"""Rows of a row group. A search reads whole row groups, so small ones make it cheap to find few keys in many rows."""
+
+_MEASURED: Final = 100
+"""Only so many columns have statistics, besides those of the key."""
+
+_PARQUET: Final[dict[str, Any]] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "store_schema": False,
+    "store_decimal_as_integer": True,
+    "coerce_timestamps": "us",
+}
+
+
+def sorted_rows(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Rows in order of their key, as both formats compare values."""
+    if not key or rows.num_rows < 2:
+        return rows
+    keys = pa.table({name: _comparable(rows[name]) for name in key})
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in key])
+    return rows.take(order)
+
+
+def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([comparable(chunk) for chunk in values.chunks] or [comparable(values.combine_chunks())])
+
+
+def write_rows(table: StoredTable, rows: pa.Table, label: str) -> list[NewFile]:
+    """Write rows, whose columns are called as the table's, to as many files as they need.
+
+    ``label`` begins the names of the files. Columns that the rows do not have are NULL. Ids of rows are written if the
+    rows have them.
+    """
+    if LINEAGE[0].name in rows.column_names:
+        table = replace(table, columns=(*table.columns, *LINEAGE))
+    return [_write(table, part, label) for part in _parts(rows)]
+
+
+def _parts(rows: pa.Table) -> Iterator[pa.Table]:
+    count = max(1, -(-rows.nbytes // _FILE_BYTES))
+    size = -(-rows.num_rows // count) if rows.num_rows else 0
+    for start in range(0, rows.num_rows, size or 1):
+        yield rows.slice(start, size)
+
+
+def _write(table: StoredTable, rows: pa.Table, label: str) -> NewFile:
+    found = {name.lower(): values for name, values in zip(rows.column_names, rows.columns, strict=True)}
+    missing = pa.chunked_array([pa.nulls(rows.num_rows)])
+    with FileWriter(table, label) as writer:
+        writer.add([found.get(column.name.lower(), missing) for column in table.columns])
+        return writer.close()
+
+
+class FileWriter:
+    """One data file that is being written."""
+
+    def __init__(self, table: StoredTable, label: str) -> None:
+        self._table = table
+        self._path = f"{table.folder}/{label}-{uuid.uuid4().hex}.parquet"
+        self._schema = pa.schema([column.field for column in table.columns])
+        self._whole = {table.column(name).id for name in table.key}
+        self._sink = table.access.output(self._path)
+        self._footers: list[Any] = []
+        self._writer = pq.ParquetWriter(self._sink, self._schema, metadata_collector=self._footers, **_PARQUET)
+        self._stats: dict[int, list[ColumnStats]] = {}
+        self._rows = 0
+
+    def __enter__(self) -> FileWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._footers:  # what was written so far belongs to no table; a sweep deletes it
+            self._writer.close()
+            self._sink.close()
+
+    def add(self, columns: Sequence[pa.ChunkedArray]) -> None:
+        """Add rows: an array for each of the table's columns."""
+        typed = []
+        for number, (column, field, values) in enumerate(zip(self._table.columns, self._schema, columns, strict=True)):
+            values = values.cast(field.type) if values.type != field.type else values
+            if column not in LINEAGE and (number < _MEASURED or column.id in self._whole):
+                self._stats.setdefault(column.id, []).append(stats_of(values))
+            typed.append(values)
+        rows = pa.Table.from_arrays(typed, schema=self._schema)
+        self._writer.write_table(rows, row_group_size=_GROUP_ROWS)
+        self._rows += rows.num_rows
+
+    def close(self) -> NewFile:
+        """Finish the file."""
+        self._writer.close()
+        size = self._sink.tell()
+        self._sink.close()
+        types = {column.id: column.type for column in self._table.columns}
+        stats = {id_: _merged(parts) for id_, parts in self._stats.items()}
+        stats = {id_: each if id_ in self._whole else shortened(each, types[id_]) for id_, each in stats.items()}
+        return NewFile(self._path, self._rows, size, _splits(self._footers[0]), stats)
+
+
+def _splits(metadata: Any) -> tuple[int, ...]:
+    """Where the row groups of a file begin."""
+    found = []
+    for group in range(metadata.num_row_groups):
+        column = metadata.row_group(group).column(0)
+        starts = [column.data_page_offset]
+        if column.has_dictionary_page:
+            starts.append(column.dictionary_page_offset)
+        found.append(min(start for start in starts if start is not None))
+    return tuple(found)
+
+
+def _merged(parts: Sequence[ColumnStats]) -> ColumnStats:
+    """The statistics of a column in parts of a file, together."""
+    if len(parts) == 1:
+        return parts[0]
+    known = [part for part in parts if part.lower is not None]
+    nulls, nans = [part.nulls for part in parts], [part.nans for part in parts]
+    lowers: list[Any] = [part.lower for part in known]
+    uppers: list[Any] = [part.upper for part in known]
+    return ColumnStats(
+        sum(filter(None, nulls)) if None not in nulls else None,
+        min(lowers, default=None),
+        max(uppers, default=None),
+        sum(filter(None, nans)) if None not in nans else None,
+    )
