@@ -1,10 +1,12 @@
 """Does a batch take time for what changed, or for what there is?
 
 Small batches go through a whole sync, one after the other in one process, while one thing grows: tables beside the one
-that changes, partitions that the same rows are spread over, rows the table has already, small files that batches left
-with maintenance and without, rows of one transaction. A batch's time is the median of some after the first two.
+that changes, tables that all change, partitions that the same rows are spread over, rows the table has already, small
+files that batches left with maintenance and without, rows of one transaction. A batch's time is the median of some
+after the first two.
 
-    python benchmarks/bench_growth.py --tables 1 10 --partitions 1 8 --rows 10000 --batches 40 --transaction 50000
+    python benchmarks/bench_growth.py --tables 1 10 --busy 1 10 --partitions 1 8 --rows 10000 --batches 40 \\
+        --transaction 50000
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from tidewire.spark.report import PassReport, Point
 
 TABLES, PARTITIONS, ROWS = (1, 10, 100, 500), (1, 4, 16, 64), (10_000, 100_000, 1_000_000, 10_000_000)
+BUSY = (1, 10, 50, 200)
 BATCHES, TRANSACTION = 200, 1_000_000
 EVERY = 20
 """Batches between two rounds of maintenance."""
@@ -42,6 +45,7 @@ ALL = 1_000_000_000
 
 SIZES: Mapping[str, tuple[int, ...]] = {
     "tables": TABLES,
+    "busy": BUSY,
     "partitions": PARTITIONS,
     "rows": ROWS,
     "files": (BATCHES,),
@@ -112,6 +116,16 @@ def tables(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, A
     yield result("tables", size, meter, created=created, state=max(entry.size for entry in documents))
 
 
+def busy(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, Any]]:
+    """Batches that change a hundred rows of each of so many tables."""
+    topic, lake = Growing(folder / "topics", size), folder / "lake"
+    topic.create()
+    synced(spark, topic.folder, lake, ALL)
+    for batch in range(WARM_UP + MEASURED):
+        topic.put_in_all(range(100), f"b{batch}")
+    yield result("busy", size, synced(spark, topic.folder, lake, 100 * size + 1))
+
+
 def partitions(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, Any]]:
     """The same rows out of so many partitions."""
     topic, lake = Growing(folder / "topics", 1, size), folder / "lake"
@@ -176,6 +190,7 @@ def one_transaction(spark: SparkSession, folder: Path, size: int) -> Iterator[di
 
 QUESTIONS: Mapping[str, Callable[[SparkSession, Path, int], Iterator[dict[str, Any]]]] = {
     "tables": tables,
+    "busy": busy,
     "partitions": partitions,
     "rows": rows,
     "files": files,
@@ -227,7 +242,7 @@ def line(point: Mapping[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    for name, default in (("tables", TABLES), ("partitions", PARTITIONS), ("rows", ROWS)):
+    for name, default in (("tables", TABLES), ("busy", BUSY), ("partitions", PARTITIONS), ("rows", ROWS)):
         parser.add_argument(f"--{name}", type=int, nargs="*", default=default)
     parser.add_argument("--batches", type=int, nargs="*", default=[BATCHES])
     parser.add_argument("--transaction", type=int, nargs="*", default=[TRANSACTION])

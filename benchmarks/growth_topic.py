@@ -63,6 +63,18 @@ class Growing:
             found.setdefault(key % self.partitions, []).append(change)
         self._send(found)
 
+    def put_in_all(self, keys: Iterable[int], text: str) -> None:
+        """A transaction that writes rows of all tables."""
+        self.ts += _SECOND
+        found: list[Event] = []
+        for made in map(table, range(self.tables)):
+            names = [column.name for column in made.columns[1:]]
+            found += [
+                RowChange(made, self.ts, None, {"id": key, **dict.fromkeys(names, text)}, table_id=made.table_id)
+                for key in keys
+            ]
+        self._send({0: found})
+
     def _send(self, events: dict[int, list[Event]]) -> None:
         encoder = protocol("canal-json").Encoder(Options.parse(OPTIONS))
         for number in range(self.partitions):

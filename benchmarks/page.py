@@ -106,8 +106,7 @@ BENCHES = (
         "Iceberg table in batches of 250 000. *By hand* is what one writes without tidewire: `from_json`, "
         "`row_number` per key and `MERGE`.\n"
         "CPU time of JVM and Python workers together, mean of these batches, after two more of warm-up; best of the "
-        "rounds, with the ways in turns.\n"
-        "*split* is a run of its own in which the reduction of a batch to one change per key is also done alone.",
+        "rounds, with the ways in turns.",
         tables.pipelines,
         plots.pipelines,
     ),
@@ -129,6 +128,15 @@ BENCHES = (
         partial(tables.listed, tables.CHANGEFEED),
     ),
     Bench(
+        "bench_freshness",
+        "Freshness",
+        "A changefeed writes to a real Kafka while `tidewire sync` runs: six of ten changes are new rows, the others "
+        "change an older row, chosen at random; a watermark comes twice a second.\n"
+        "CPU time of the whole process tree over a minute, after 40 seconds of warm-up. The lag of a moment is the "
+        "time from then until tables are published that have everything up to it.",
+        partial(tables.listed, tables.FRESHNESS),
+    ),
+    Bench(
         "bench_growth",
         "Growth",
         "Small batches of Canal-JSON go through a whole sync into Iceberg while one thing grows. The time of a batch "
@@ -136,6 +144,7 @@ BENCHES = (
         "together, because it says more on a machine that others use.\n"
         "The dotted line is what growth in proportion would be.\n"
         "*tables*: a hundred rows of one table change, the others stand still; making them is told besides.\n"
+        "*busy*: a hundred rows of every table change.\n"
         "*partitions*: a thousand rows a batch, spread by their key.\n"
         "*rows*: a thousand rows change, spread over the whole table.\n"
         "*files*: sixty rows a batch, twenty of them new, without maintenance and then with it every 20 batches.\n"

@@ -4,9 +4,6 @@ By hand that is ``from_json``, ``row_number`` per key and ``MERGE INTO`` in ``fo
 default settings and once into a merge-on-read one. Each way runs in a process of its own, in turns, and the best of its
 rounds counts; CPU is that of the whole process tree, JVM and Python workers included, after some batches of warm-up.
 Every table is compared with the state that the generator knows.
-
-How tidewire's time is split is told by a run of its own, in which the reduction of each batch to one change per key is
-also done alone, for nothing.
 """
 
 from __future__ import annotations
@@ -39,8 +36,7 @@ END = "end.parquet"
 """The file with what the table must hold in the end."""
 
 OWN = "tidewire"
-SPLIT = "tidewire, split"
-LEAST = {"by hand, default table": 1.6, "by hand, merge-on-read": 1.0}
+LEAST = {"by hand, default table": 2.7, "by hand, merge-on-read": 1.6}
 """tidewire must do so many times the rows per CPU-second."""
 
 _PROPERTIES = {
@@ -50,8 +46,8 @@ _PROPERTIES = {
 }
 
 HEADS = (
-    f"{'CPU-seconds a batch':24} {'columns':>7} {'rows/CPU-s':>10} {'CPU s':>6} {'stage':>6} {'reduce':>6} "
-    f"{'merge':>6} {'MB':>5} {'ratio':>6} {'at least':>8}"
+    f"{'CPU-seconds a batch':24} {'columns':>7} {'rows/CPU-s':>10} {'CPU s':>6} {'stage':>6} {'apply':>6} "
+    f"{'MB':>5} {'ratio':>6} {'at least':>8}"
 )
 
 
@@ -63,8 +59,8 @@ def connector() -> dict[str, str]:
     return {"spark.jars": ",".join(map(str, jars))}
 
 
-def cpu_seconds() -> float:
-    """The CPU time of this process and everything below it, ended children included."""
+def cpu_seconds(root: int | None = None) -> float:
+    """The CPU time of a process, without a number this one, and everything below it, ended children included."""
     parents, times = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -74,7 +70,7 @@ def cpu_seconds() -> float:
                 continue  # it has just ended
             pid = int(folder.name)
             parents[pid], times[pid] = int(fields[1]), sum(map(int, fields[11:15]))
-    below = {os.getpid()}
+    below = {root or os.getpid()}
     grown = True
     while grown:
         more = {pid for pid, parent in parents.items() if parent in below} - below
@@ -89,8 +85,8 @@ def peak_memory() -> int:
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) // 1024
 
 
-def run_tidewire(source_of: Callable[[], Source], lake: Path, *, split: bool = False) -> dict[str, Any]:
-    """A sync; what each batch took, and on request of what parts."""
+def run_tidewire(source_of: Callable[[], Source], lake: Path) -> dict[str, Any]:
+    """A sync; what each batch took, and its parts."""
     from tidewire.spark.loop import Job, Sync
     from tidewire.spark.report import PassReport, Point, Silent
     from tidewire.spark.session import session
@@ -104,16 +100,12 @@ def run_tidewire(source_of: Callable[[], Source], lake: Path, *, split: bool = F
             self.parts: dict[str, float] = {}
 
         def reached(self, point: Point) -> None:
-            if split and point is Point.KEPT:
+            if point is Point.KEPT:
                 self.parts["stage"] = self._lap()
-                reduced(spark, lake)
-                self.parts["reduce"] = self._lap()
 
         def finished(self, report: PassReport) -> None:
-            rest = self._lap()
-            if split:
-                self.parts["merge"] = rest - self.parts["reduce"]
-            self.batches.append({"cpu": rest + self.parts.get("stage", 0.0), **self.parts})
+            self.parts["apply"] = self._lap()
+            self.batches.append({"cpu": sum(self.parts.values()), **self.parts})
             self.last = cpu_seconds()
 
         def _lap(self) -> float:
@@ -124,21 +116,6 @@ def run_tidewire(source_of: Callable[[], Source], lake: Path, *, split: bool = F
     meter = Meter()
     Sync(spark, source_of(), open_target(spark, str(lake), "iceberg"), Job("canal-json", OPTIONS), meter).run(once=True)
     return {"batches": meter.batches, "table": snapshot(spark, str(lake))["shop.orders"], "spark": spark}
-
-
-def reduced(spark: SparkSession, lake: Path) -> None:
-    """Compute the last change of every key in the plan that was just kept."""
-    from tidewire.spark.apply.changes import LAST, Changes, last_per
-    from tidewire.spark.apply.modes import key_names
-    from tidewire.spark.ledger import ledger_of, newest_plan
-    from tidewire.sync.steps import Merge
-
-    plan = newest_plan(ledger_of(str(lake)))
-    for kept in () if plan is None else plan.steps:
-        if isinstance(kept.step, Merge):
-            changes = Changes(spark, kept.step)
-            last = last_per(changes.effects(), key_names(changes.key), LAST)
-            last.write.format("noop").mode("overwrite").save()
 
 
 def run_by_hand(
@@ -211,7 +188,6 @@ def ways(
     """
     return {
         OWN: partial(run_tidewire, source_of),
-        SPLIT: partial(run_tidewire, source_of, split=True),
         **{
             name: partial(run_by_hand, stream_of, types=_spark_types(folder / END), properties=properties, conf=conf)
             for name, properties in _PROPERTIES.items()
@@ -266,7 +242,6 @@ def measured(
     best = {way: min((each for each in taken if each["way"] == way), key=lambda each: each["cpu"]) for way in WAYS}
     for way in WAYS:
         yield best[way] | {"ratio": best[way]["cpu"] / best[OWN]["cpu"]}
-    yield run(SPLIT)
 
 
 def with_warm_up(rows: int, batch: int) -> int:
@@ -293,7 +268,7 @@ def _result(way: str, taken: Mapping[str, Any], rows: int, batch: int, columns: 
 
 def line(found: Mapping[str, Any]) -> str:
     """A result under :data:`HEADS`."""
-    parts = (("cpu", "6.1f"), ("stage", "6.1f"), ("reduce", "6.1f"), ("merge", "6.1f"), ("memory_mb", "5"))
+    parts = (("cpu", "6.1f"), ("stage", "6.1f"), ("apply", "6.2f"), ("memory_mb", "5"))
     shown = [_shown(found, name, form) for name, form in (*parts, ("ratio", "6.2f"), ("least", "8.2f"))]
     return (
         f"{found['way']:24} {found['columns']:7} {found['rows_per_cpu_second']:10.0f} {' '.join(shown)}  "

@@ -126,6 +126,7 @@ def pipelines(rows: Rows) -> Figure:
 
 GROWTH = {
     "tables": "tables there are, one changes",
+    "busy": "tables that all change, 100 rows each",
     "partitions": "partitions the rows are spread over",
     "rows": "rows the table has, 1 000 change",
     "transaction": "rows of one transaction",

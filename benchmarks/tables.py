@@ -128,8 +128,7 @@ PIPELINES = (
     number("rows per CPU-second", "rows_per_cpu_second"),
     number("CPU-seconds a batch", "cpu", ".1f"),
     optional("stage", "stage", ".1f"),
-    optional("reduce", "reduce", ".1f"),
-    optional("merge", "merge", ".1f"),
+    optional("apply", "apply", ".2f"),
     Column("tidewire does", held),
     optional("at least", "least", ".1f"),
     checked("table", "right", "right", "wrong"),
@@ -153,6 +152,15 @@ _MORE = {
     "upkeep": "{:.1f} s of maintenance in all",
     "memory": "driver {:,} MB at most",
 }
+FRESHNESS = (
+    number("tables", "tables"),
+    number("changes a second", "rate", ",.0f"),
+    number("CPU-seconds a minute", "cpu_a_minute", ",.1f"),
+    number("at most", "limit_cpu", ",.0f"),
+    number("lag, median, s", "median_lag", ",.1f"),
+    number("95th percentile, s", "lag_95", ",.1f"),
+    number("at most, s", "limit_lag", ",.0f"),
+)
 GROWTH = (
     named("what grows", "question"),
     number("to", "size"),
