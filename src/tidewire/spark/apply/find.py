@@ -81,8 +81,7 @@ class Search:
         dead = self.dead_in(number, file)
         if not dead:
             return np.ones(len(positions), bool)
-        gone = np.frombuffer(dead.to_array(), np.uint64).astype(np.int64)
-        return ~np.isin(positions, gone, assume_unique=True)
+        return ~np.isin(positions, _numbers(dead), assume_unique=True)
 
     def dead_in(self, number: int, file: DataFile) -> BitMap64:
         """The dead positions of a file."""
@@ -198,24 +197,22 @@ def _bounds(facts: Any, type_: pa.DataType) -> ColumnStats | None:
     return ColumnStats(None, found[0], found[1])
 
 
-def live_rows(file: DataFile, access: FileAccess, columns: Sequence[StoredColumn]) -> Iterator[pa.Table]:
-    """The rows of a file that are not dead, row group by row group."""
-    dead = dead_positions(file, access)
+def live_rows(
+    file: DataFile, access: FileAccess, columns: Sequence[StoredColumn], dead: BitMap64
+) -> Iterator[tuple[Numbers, pa.Table]]:
+    """The rows of a file that are not dead, with their positions, row group by row group."""
+    gone, first = _numbers(dead), 0
     with Opened(file, access) as opened:
-        first = 0
         for group, count in enumerate(opened.group_rows):
-            arrays = opened.read([group], columns)
-            gone = [position - first for position in _within(dead, first, first + count)]
-            if gone:
-                alive = np.ones(count, bool)
-                alive[gone] = False
-                arrays = [array.filter(pa.array(alive)) for array in arrays]
-            yield pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+            positions = np.arange(first, first + count)
+            alive = ~np.isin(positions, gone, assume_unique=True)
+            rows = pa.Table.from_arrays(opened.read([group], columns), names=[column.name for column in columns])
+            yield positions[alive], rows if alive.all() else rows.filter(pa.array(alive))
             first += count
 
 
-def _within(dead: BitMap64, start: int, end: int) -> list[int]:
-    return list(dead & BitMap64(range(start, end))) if dead else []
+def _numbers(bitmap: BitMap64) -> Numbers:
+    return np.frombuffer(bitmap.to_array(), np.uint64).astype(np.int64)
 
 
 def _joined(arrays: Sequence[Numbers]) -> Numbers:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from tidewire.spark.apply.find import Opened
+from tidewire.spark.apply.find import live_rows
 from tidewire.spark.targets.files import LINEAGE, DataFile, StoredTable
 
 FILES: Final = 8
@@ -49,19 +48,14 @@ def foldable(files: Sequence[DataFile], rows: int) -> tuple[DataFile, ...]:
 def folded_rows(table: StoredTable, file: DataFile, dead: BitMap64) -> pa.Table:
     """The rows of a file that are not dead. In a format with row lineage they keep their ids."""
     columns = (*table.columns, *(LINEAGE if table.has_lineage else ()))
-    gone, parts, first = np.frombuffer(dead.to_array(), np.uint64).astype(np.int64), [], 0
-    with Opened(file, table.access) as opened:
-        for group, count in enumerate(opened.group_rows):
-            positions = np.arange(first, first + count)
-            arrays = opened.read([group], columns)
-            if table.has_lineage:
-                assert file.lineage is not None
-                first_row, sequence = file.lineage
-                arrays[-2] = pc.coalesce(arrays[-2], pa.array(positions + first_row))
-                arrays[-1] = pc.fill_null(arrays[-1], sequence)
-            alive = pa.array(~np.isin(positions, gone, assume_unique=True))
-            parts.append(
-                pa.Table.from_arrays([array.filter(alive) for array in arrays], [column.name for column in columns])
-            )
-            first += count
+    parts = []
+    for positions, rows in live_rows(file, table.access, columns, dead):
+        if table.has_lineage:
+            assert file.lineage is not None
+            first_row, sequence = file.lineage
+            ids, numbers = (rows[column.name] for column in LINEAGE)
+            rows = rows.drop_columns([column.name for column in LINEAGE])
+            rows = rows.append_column(LINEAGE[0].name, pc.coalesce(ids, pa.array(positions + first_row)))
+            rows = rows.append_column(LINEAGE[1].name, pc.fill_null(numbers, sequence))
+        parts.append(rows)
     return pa.concat_tables(parts) if parts else pa.table({})

@@ -17,7 +17,7 @@ from tidewire.arrow.policy import Policy
 from tidewire.model import Column
 from tidewire.spark.apply.find import live_rows
 from tidewire.spark.apply.write import FileWriter
-from tidewire.spark.targets.files import DataFile, NewFile, StoredTable
+from tidewire.spark.targets.files import DataFile, NewFile, StoredTable, dead_positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class Rewrite:
 
 def rewritten(table: StoredTable, file: DataFile, rewrite: Rewrite, policy: Policy, label: str) -> NewFile | None:
     """A file written anew; ``None`` if no row of it is left."""
-    groups = (rows for rows in live_rows(file, table.access, table.columns) if rows.num_rows)
+    dead = dead_positions(file, table.access)
+    groups = (rows for _, rows in live_rows(file, table.access, table.columns, dead) if rows.num_rows)
     first = next(groups, None)
     if first is None:
         return None

@@ -37,6 +37,7 @@ from tidewire.spark.targets.files import (
     StoredColumn,
     StoredTable,
     framed,
+    stored_type,
 )
 from tidewire.storage import Storage
 
@@ -110,24 +111,15 @@ def columns_of(name: TableName, snapshot: Java) -> tuple[StoredColumn, ...]:
 def _column(name: TableName, number: int, field: Mapping[str, Any]) -> StoredColumn:
     mapped, type_ = field["metadata"], field["type"]
     if isinstance(type_, dict) and type_["type"] == "array":
-        arrow = pa.list_(_type(name, field["name"], type_["elementType"]))
+        arrow = pa.list_(stored_type(name, field["name"], type_["elementType"], _TYPES))
     else:
-        arrow = _type(name, field["name"], type_)
+        arrow = stored_type(name, field["name"], type_, _TYPES)
     return StoredColumn(
         field["name"],
         int(mapped.get("delta.columnMapping.id", -1 - number)),
         arrow,
         mapped.get("delta.columnMapping.physicalName", field["name"]),
     )
-
-
-def _type(name: TableName, column: str, type_: object) -> pa.DataType:
-    if isinstance(type_, str) and type_.startswith("decimal("):
-        precision, scale = type_[8:-1].split(",")
-        return pa.decimal128(int(precision), int(scale))
-    if not isinstance(type_, str) or type_ not in _TYPES:
-        raise SyncError(f"{name}: column {column} has type {type_}, which a sync cannot write. Drop the column")
-    return _TYPES[type_]
 
 
 def _path(action: Action, root: str) -> str:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidewire.errors import MissingExtra, SyncError
+from tidewire.model import TableName
 from tidewire.storage import Storage
 
 try:
@@ -62,6 +63,16 @@ class StoredColumn:
         if self.element_id is not None:
             type_ = pa.list_(pa.field("element", type_.value_type, True, _id(self.element_id)))
         return pa.field(self.file_name, type_, True, _id(self.id))
+
+
+def stored_type(table: TableName, column: str, type_: object, types: Mapping[str, pa.DataType]) -> pa.DataType:
+    """The Arrow type of a column, given the name that a format has for it; ``SyncError`` if a sync cannot write it."""
+    if isinstance(type_, str) and type_.startswith("decimal("):
+        precision, scale = type_[8:-1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    if not isinstance(type_, str) or type_ not in types:
+        raise SyncError(f"{table}: column {column} has type {type_}, which a sync cannot write. Drop the column")
+    return types[type_]
 
 
 LINEAGE: Final = (

@@ -35,6 +35,7 @@ from tidewire.spark.targets.files import (
     StoredColumn,
     StoredTable,
     framed,
+    stored_type,
 )
 from tidewire.spark.targets.iceberg_catalog import IcebergTable, JavaNames
 
@@ -86,19 +87,10 @@ def _column(table: TableName, field: Mapping[str, Any]) -> StoredColumn:
     type_, element = field["type"], None
     if isinstance(type_, dict) and type_["type"] == "list" and isinstance(type_["element"], str):
         element = int(type_["element-id"])
-        arrow = pa.list_(_primitive(table, field["name"], type_["element"]))
+        arrow = pa.list_(stored_type(table, field["name"], type_["element"], _TYPES))
     else:
-        arrow = _primitive(table, field["name"], type_)
+        arrow = stored_type(table, field["name"], type_, _TYPES)
     return StoredColumn(field["name"], int(field["id"]), arrow, field["name"], element)
-
-
-def _primitive(table: TableName, column: str, type_: object) -> pa.DataType:
-    if isinstance(type_, str) and type_.startswith("decimal("):
-        precision, scale = type_[8:-1].split(",")
-        return pa.decimal128(int(precision), int(scale))
-    if not isinstance(type_, str) or type_ not in _TYPES:
-        raise SyncError(f"{table}: column {column} has type {type_}, which a sync cannot write. Drop the column")
-    return _TYPES[type_]
 
 
 def _data_file(table: TableName, task: Mapping[str, Any], types: Mapping[int, pa.DataType]) -> DataFile:
