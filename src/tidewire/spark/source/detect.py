@@ -71,7 +71,7 @@ def check_readable(name: str, options: Mapping[str, str], sample: Iterable[Messa
 
 def _problems(name: str, options: Mapping[str, str], messages: Iterable[Message]) -> Iterator[TidewireError | None]:
     """What is wrong with each message; ``None`` for a message that can be read."""
-    from tidewire.spark.stage.reader import resources_of
+    from tidewire.spark.decoding import resources_of
 
     parsed = Options.parse(options)
     decoder = protocol(name).Decoder(parsed, resources_of(parsed))

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
 
 from tidewire.arrow import BatchDecoder, Policy, ZeroDates
-from tidewire.codec import Options, Resources, protocol
-from tidewire.codec.claim_check import open_store
-from tidewire.codec.simple import Decoder as SimpleDecoder
-from tidewire.codec.simple.schema import SchemaCache
+from tidewire.codec import Options
 from tidewire.model import MySQLType, TableName, TableSchema
-from tidewire.registry import open_registry
+from tidewire.spark.decoding import decoder_for
 from tidewire.sync.rules import Rules
 
 
@@ -59,19 +55,8 @@ class Reader:
         return Policy(self.parsed().time_zone, self.zero_dates)
 
     def decoder(self) -> BatchDecoder:
-        """A decoder for one task.
-
-        Plans are kept from task to task, in each process. But schemas that messages brought are not: what a task knows
-        must not depend on which tasks ran before it.
-        """
-        options = self.parsed()
-        if protocol(self.protocol).carries(options).needs_schema:
-            known = SchemaCache()
-            for schema in self.schemas:
-                known.add(schema)
-            decoder = SimpleDecoder(options, resources_of(options), known)
-            return BatchDecoder(self.protocol, options, policy=self.policy(), decoder=decoder)
-        return _kept_decoder(self.protocol, tuple(sorted(self.options.items())), self.zero_dates)
+        """A decoder for one task."""
+        return decoder_for(self.protocol, self.options, self.zero_dates, schemas=self.schemas)
 
 
 def with_decimals(tables: Iterable[TableSchema]) -> tuple[TableSchema, ...]:
@@ -82,18 +67,3 @@ def with_decimals(tables: Iterable[TableSchema]) -> tuple[TableSchema, ...]:
         if columns:
             found.append(replace(table, columns=columns))
     return tuple(found)
-
-
-@lru_cache(maxsize=4)
-def _kept_decoder(name: str, settings: tuple[tuple[str, str], ...], zero_dates: ZeroDates) -> BatchDecoder:
-    options = Options.parse(dict(settings))
-    policy = Policy(options.time_zone, zero_dates, lost_floats=name == "craft")
-    return BatchDecoder(name, options, resources_of(options), policy=policy)
-
-
-def resources_of(options: Options) -> Resources:
-    """The claim checks and the schema registry that the options name."""
-    return Resources(
-        claim_check=open_store(options.claim_check_storage_uri) if options.claim_check_storage_uri else None,
-        registry=open_registry(options.schema_registry) if options.schema_registry else None,
-    )

@@ -25,8 +25,9 @@ from tidewire.model import Bootstrap, Ddl, Event, Message, MySQLType, Position, 
 from tidewire.spark.source import Fetcher, OffsetRange
 from tidewire.spark.stage.files import MessageFile, RowFiles
 from tidewire.spark.stage.mask import masked
-from tidewire.spark.stage.peek import MessageHeader, peek
-from tidewire.spark.stage.reader import Before, Reader, resources_of
+from tidewire.spark.peek import MessageHeader, peek
+from tidewire.spark.decoding import resources_of
+from tidewire.spark.stage.reader import Before, Reader
 from tidewire.storage import Storage
 from tidewire.sync.documents import encode
 from tidewire.sync.manifest import FoundDdl, Parked, Partition, ReadRange, Rejected, StagedFile

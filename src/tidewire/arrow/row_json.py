@@ -1,0 +1,166 @@
+"""Row images as JSON objects, whole columns at once.
+
+==============================  ====================================================
+NULL                            ``null``; a column that a partial row leaves out is not a member
+integers, YEAR, BIT             a number
+FLOAT, DOUBLE                   a number, the shortest that reads back the same
+DECIMAL                         a number; with more than 38 digits a string, because readers would round it
+DATE, DATETIME, TIME            a string, MySQL's text
+TIMESTAMP                       a string in UTC that ends in ``Z``
+ENUM, SET                       a string, or the number if the protocol does not send the names
+text, JSON                      a string
+binary                          a string in Base64
+VECTOR                          an array of numbers
+==============================  ====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidewire.arrow.cast import family, text_of
+from tidewire.arrow.clocks import clock_text, time_text
+from tidewire.arrow.numbers import float_text, number_text
+from tidewire.arrow.plan import Plan
+from tidewire.arrow.policy import Policy
+from tidewire.arrow.types import MAX_PRECISION
+from tidewire.arrow.write.fragments import base64_texts, escaped
+from tidewire.arrow.write.pieces import Piece, joined
+from tidewire.codec.gotext import JSONITER
+from tidewire.model import Column
+
+_escaped = escaped(JSONITER)
+
+_NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+"""A number as JSON writes it."""
+
+
+def json_rows(images: pa.StructArray, plan: Plan, policy: Policy, absent: pa.ListArray | None = None) -> pa.StringArray:
+    """The rows of a plan as JSON objects; NULL where there is no row.
+
+    ``absent`` lists the numbers of the columns that a row leaves out.
+    """
+    count = len(images)
+    if images.null_count == count:
+        return pa.nulls(count, pa.string())
+    if not plan.columns:
+        return pc.if_else(images.is_valid(), "{}", pa.scalar(None, pa.string()))
+    left_out = None if absent is None or absent.null_count == count else _left_out(absent, count, len(plan.columns))
+    columns = [each.column for each in plan.columns]
+    values = [_member(array, column, policy) for array, column in zip(images.flatten(), columns, strict=True)]
+    names = [JSONITER.quote(column.name).decode() + ":" for column in columns]
+    texts = _whole(names, values, count) if left_out is None else _partial(names, values, left_out, count)
+    return texts if not images.null_count else pc.if_else(images.is_valid(), texts, pa.scalar(None, pa.string()))
+
+
+def _whole(names: Sequence[str], values: Sequence[pa.StringArray], count: int) -> pa.StringArray:
+    pieces: list[Piece] = []
+    for number, (name, value) in enumerate(zip(names, values, strict=True)):
+        pieces += [("," if number else "{") + name, value]
+    return joined([*pieces, "}"], count)
+
+
+def _partial(
+    names: Sequence[str], values: Sequence[pa.StringArray], left_out: Sequence[pa.BooleanArray | None], count: int
+) -> pa.StringArray:
+    members = []
+    for name, value, gone in zip(names, values, left_out, strict=True):
+        member = joined([name, value], count)
+        members.append(member if gone is None else pc.if_else(gone, pa.scalar(None, pa.string()), member))
+    inside = pc.binary_join_element_wise(*members, ",", null_handling="skip")
+    return joined(["{", inside, "}"], count)
+
+
+def _left_out(absent: pa.ListArray, count: int, width: int) -> list[pa.BooleanArray | None]:
+    """For each column, which rows leave it out; None if every row has it."""
+    rows, numbers = pc.list_parent_indices(absent), pc.list_flatten(absent)
+    everywhere = pa.array(range(count), rows.type)
+    found: list[pa.BooleanArray | None] = []
+    for number in range(width):
+        those = rows.filter(pc.equal(numbers, number))
+        found.append(pc.is_in(everywhere, value_set=those) if len(those) else None)
+    return found
+
+
+def _member(values: pa.Array, column: Column, policy: Policy) -> pa.StringArray:
+    """The values of a column as JSON, ``null`` for NULL."""
+    if values.null_count == len(values):
+        return pa.repeat("null", len(values))
+    texts = _TEXTS[family(column, policy)](values, column, policy)
+    return pc.fill_null(texts, "null") if texts.null_count else texts
+
+
+def _quoted(texts: pa.StringArray) -> pa.StringArray:
+    return joined(['"', texts, '"'], len(texts))
+
+
+def _numbers(values: pa.Array, _: Column, __: Policy) -> pa.StringArray:
+    return number_text(values)
+
+
+def _floats(values: pa.Array, _: Column, __: Policy) -> pa.StringArray:
+    texts = float_text(values)
+    finite = pc.is_finite(values)
+    return texts if pc.all(finite, min_count=0).as_py() else pc.if_else(finite, texts, _quoted(texts))
+
+
+def _decimals(values: pa.Array, _: Column, __: Policy) -> pa.StringArray:
+    """Numbers, but for texts that are not numbers in JSON or have more digits than engines keep."""
+    texts = number_text(values)
+    if pa.types.is_decimal(values.type):
+        return texts
+    if pc.max(pc.binary_length(texts)).as_py() <= MAX_PRECISION:
+        exact = pc.match_substring_regex(texts, _NUMBER)
+    else:
+        digits = pc.binary_length(pc.replace_substring_regex(texts, "[^0-9]", ""))
+        exact = pc.and_(pc.match_substring_regex(texts, _NUMBER), pc.less_equal(digits, MAX_PRECISION))
+    return texts if pc.all(exact, min_count=0).as_py() else pc.if_else(exact, texts, _quoted(_escaped(texts)))
+
+
+def _named(values: pa.Array, _: Column, __: Policy) -> pa.StringArray:
+    return _quoted(_escaped(values)) if values.type == pa.string() else number_text(values)
+
+
+def _dates(values: pa.Array, column: Column, policy: Policy) -> pa.StringArray:
+    return _quoted(text_of(values, column, policy))
+
+
+def _with_fraction(write: Callable[[pa.Array, int], pa.StringArray]) -> Callable[[pa.Array, Column], pa.StringArray]:
+    """Times with the digits behind the second that the column declares; if it declares none, without trailing zeros."""
+
+    def texts(values: pa.Array, column: Column) -> pa.StringArray:
+        if column.decimal is not None:
+            return write(values, column.decimal)
+        return pc.utf8_rtrim(pc.utf8_rtrim(write(values, _MICROS), "0"), ".")
+
+    return texts
+
+
+_MICROS: Final = 6
+_clocks, _times = _with_fraction(clock_text), _with_fraction(time_text)
+
+
+def _instants(values: pa.Array, column: Column) -> pa.StringArray:
+    return joined(['"', _clocks(pc.cast(values, pa.timestamp("us")), column), 'Z"'], len(values))
+
+
+_TEXTS: Mapping[str, Callable[[pa.Array, Column, Policy], pa.StringArray]] = {
+    "whole": _numbers,
+    "year": _numbers,
+    "float": _floats,
+    "decimal": _decimals,
+    "date": _dates,
+    "datetime": lambda values, column, _: _quoted(_clocks(values, column)),
+    "time": lambda values, column, _: _quoted(_times(values, column)),
+    "timestamp": lambda values, column, _: _instants(values, column),
+    "enum": _named,
+    "set": _named,
+    "text": lambda values, _, __: _quoted(_escaped(values)),
+    "bytes": lambda values, _, __: _quoted(base64_texts(values)),
+    "vector": text_of,
+}
+"""The JSON of values by the kind of their column; NULL stays NULL."""
