@@ -11,7 +11,7 @@ WORKERS ?= 3
 
 .PHONY: help
 help: ## Say what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tidewire needs Python 3.11 or newer")'
@@ -37,6 +37,10 @@ test: $(JARS) ## Run all tests
 .PHONY: matrix
 matrix: $(JARS) ## Sync every recorded topic in every protocol, format and mode, for hours
 	$(BIN)/pytest -n 2 --maxschedchunk 1 -m matrix tests/spark/test_matrix.py
+
+.PHONY: spark-matrix
+spark-matrix: $(READY) ## Run the DataFrame transforms on Spark 3.5 to 4.3 and Spark Connect
+	@PYTHONPATH=tests $(BIN)/python -m spark_versions $(VENV)/spark
 
 .PHONY: check
 check: $(READY) ## Format, lint, type-check

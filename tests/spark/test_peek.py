@@ -12,8 +12,8 @@ from staging import reader as reader_of
 from staging import recorded
 from tidewire.codec import Options, Resources
 from tidewire.model import Message, RowChange
-from tidewire.spark.peek import MessageHeader, peek
 from tidewire.spark.decoding import resources_of
+from tidewire.spark.peek import MessageHeader, peek
 
 PEEKED = [
     ("seed11", "canal-json"),

@@ -24,8 +24,8 @@ from tidewire.codec.claim_check import FolderStore, MemoryStore
 from tidewire.codec.open_protocol.wire import LENGTH, VERSION, frame
 from tidewire.errors import ClaimCheckError, OptionError, RegistryError, TidewireError
 from tidewire.model import Column, Ddl, Message, Position, RowChange, TableName, TableSchema, Watermark
-from tidewire.spark.stage import Before, Reader, files, fold, folded
 from tidewire.spark.decoding import resources_of
+from tidewire.spark.stage import Before, Reader, files, fold, folded
 from tidewire.spark.stage.task import RANGES, FileWork, RangeWork, Task, TaskReport, Work
 from tidewire.storage import open_storage
 from tidewire.sync.manifest import Manifest, Partition, ReadRange

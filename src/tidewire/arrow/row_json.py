@@ -67,12 +67,12 @@ def _whole(names: Sequence[str], values: Sequence[pa.StringArray], count: int) -
 def _partial(
     names: Sequence[str], values: Sequence[pa.StringArray], left_out: Sequence[pa.BooleanArray | None], count: int
 ) -> pa.StringArray:
-    members = []
+    # Arrow 26 drops a row of which all parts are NULL when told to skip NULLs, so absent members are empty instead.
+    members: list[Piece] = []
     for name, value, gone in zip(names, values, left_out, strict=True):
-        member = joined([name, value], count)
-        members.append(member if gone is None else pc.if_else(gone, pa.scalar(None, pa.string()), member))
-    inside = pc.binary_join_element_wise(*members, ",", null_handling="skip")
-    return joined(["{", inside, "}"], count)
+        member = joined([",", name, value], count)
+        members.append(member if gone is None else pc.if_else(gone, "", member))
+    return joined(["{", pc.utf8_slice_codeunits(joined(members, count), 1), "}"], count)
 
 
 def _left_out(absent: pa.ListArray, count: int, width: int) -> list[pa.BooleanArray | None]:

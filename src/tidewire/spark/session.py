@@ -10,13 +10,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
-from zipfile import ZIP_DEFLATED, ZipFile
 
 from tidewire.errors import MissingExtra, OptionError
+from tidewire.spark.frames.executors import archive
 from tidewire.spark.jars import java, spark_jars
 
 try:
@@ -136,24 +134,7 @@ def _started(master: str, given: Mapping[str, str]) -> dict[str, str]:
 def ship(spark: SparkSession) -> None:
     """Send tidewire's own code to the executors."""
     folder = Path(tempfile.mkdtemp(prefix="tidewire-", dir=spark.sparkContext._temp_dir))
-    spark.sparkContext.addPyFile(str(packed(folder / "tidewire.zip")))
-
-
-def packed(path: Path) -> Path:
-    """An archive of tidewire's own code, as Python imports it."""
-    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
-        for name, content in _members(files("tidewire"), "tidewire"):
-            archive.writestr(name, content)
-    return path
-
-
-def _members(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
-    for member in folder.iterdir():
-        if member.is_dir():
-            if member.name != "__pycache__":
-                yield from _members(member, f"{name}/{member.name}")
-        else:
-            yield f"{name}/{member.name}", member.read_bytes()
+    spark.sparkContext.addPyFile(archive(folder / "tidewire.zip"))
 
 
 @contextmanager

@@ -40,10 +40,10 @@ def decode(
 ) -> DataFrame:
     """Messages of a protocol as changes, one row for each, with the same columns whatever tables and DDL come.
 
-    ``df`` has the columns ``key``, ``value``, ``topic``, ``partition`` and ``offset``, as Spark's own Kafka source gives
+    ``df`` has the columns ``key``, ``value``, ``topic``, ``partition`` and ``offset``, as Spark's own Kafka source has
     them; others are left out. ``options`` are TiCDC's, by TiCDC's names. ``tables`` are rules such as ``shop.*`` and
     ``!shop.tmp_*``. ``values`` says what ``before`` and ``after`` are: ``variant`` (the default on Spark 4) or ``json``
-    text (on Spark 3.5). ``before=False`` leaves old rows out. ``on_bad="fail"`` raises at a message that cannot be read;
+    text (on Spark 3.5). ``before=False`` leaves old rows out. ``on_bad="fail"`` raises if a message cannot be read;
     otherwise it is a row of kind ``bad``, with its bytes in ``raw`` if ``keep_bytes`` is set. ``schemas`` are what
     :func:`learn` found: Simple needs them as soon as a topic is read in parts.
     """
@@ -58,9 +58,9 @@ def decode(
     decoded = messages_of(df).mapInArrow(on_executors("decode_task", settings), SCHEMA.format(image="string"))
     if image == "string":
         return decoded
-    from pyspark.sql import functions as F
+    from pyspark.sql.functions import parse_json
 
-    return decoded.withColumns({name: F.parse_json(name) for name in ("before", "after")})
+    return decoded.withColumns({name: parse_json(name) for name in ("before", "after")})
 
 
 def _image(df: DataFrame, values: Values | None) -> str:
@@ -73,14 +73,14 @@ def _image(df: DataFrame, values: Values | None) -> str:
 
 def messages_of(df: DataFrame) -> DataFrame:
     """The columns of messages, in their types; :class:`~tidewire.OptionError` if one is missing."""
-    from pyspark.sql import functions as F
+    from pyspark.sql.functions import col
 
     missing = [name for name in _MESSAGE if name not in df.columns]
     if missing:
         raise OptionError(
             "df", f"a DataFrame of messages has the columns {', '.join(_MESSAGE)}; this one lacks {', '.join(missing)}"
         )
-    return df.select(*(F.col(name).cast(type_).alias(name) for name, type_ in _MESSAGE.items()))
+    return df.select(*(col(name).cast(type_).alias(name) for name, type_ in _MESSAGE.items()))
 
 
 def reading(name: str, options: Mapping[str, str] | None, schemas: Schemas | str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tidewire.arrow import BatchDecoder, Decoded, Plan
 from tidewire.arrow.row_json import json_rows
 from tidewire.model import Bootstrap, Ddl, DdlType, Event, TableName, Watermark
 from tidewire.model.tso import LOGICAL_BITS
-from tidewire.spark.frames.messages import Decoding, unreadable
+from tidewire.spark.frames.messages import EMPTY, Decoding, empty_messages, unreadable
 from tidewire.sync.rules import wanted_by
 
 CHANGE: Final = pa.schema(
@@ -67,16 +67,19 @@ class _Task:
     def rows(self, messages: pa.RecordBatch, decoder: BatchDecoder) -> Iterator[pa.RecordBatch]:
         """The rows of some messages, in the order of the messages."""
         decoded = decoder.decode(messages)
-        if self._fails and decoded.rejects:
-            first = decoded.rejects[0]
-            what = "cannot be read; with on_bad='row' the column error says why"
-            raise unreadable(self._protocol, messages, first.pos, what, first.at, first.part)
+        empty = empty_messages(decoded, messages.num_rows)
+        if self._fails:
+            for first in decoded.rejects:
+                what = "cannot be read; with on_bad='row' the column error says why"
+                raise unreadable(self._protocol, messages, first.pos, what, first.at, first.part)
+            for pos in empty:
+                raise unreadable(self._protocol, messages, pos, "is empty", None, None)
         parts = [
             self._changes(plan, rows, messages, decoder)
             for plan, rows in decoded.batches
             if self._wants(plan.table.name)
         ]
-        others = [*self._controls(decoded), *self._troubles(decoded, messages)]
+        others = [*self._controls(decoded), *self._troubles(decoded, empty, messages)]
         if others:
             parts.append(_few(others, messages))
         if len(parts) > 1:
@@ -121,11 +124,12 @@ class _Task:
             if not table or self._wants(TableName(row["schema_name"], table)):
                 yield {_POS: pos, "sub": sub, **row}
 
-    def _troubles(self, decoded: Decoded, messages: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    def _troubles(self, decoded: Decoded, empty: Iterable[int], messages: pa.RecordBatch) -> Iterator[dict[str, Any]]:
         """Messages that cannot be read, or not yet. They stay if their table is not known."""
         found = [
             *((pos, "parked", missing.reason, None, None) for pos, missing in decoded.parked),
             *((reject.pos, "bad", reject.reason, reject.part, reject.at) for reject in decoded.rejects),
+            *((pos, "bad", EMPTY, None, None) for pos in empty),
         ]
         for pos, kind, reason, part, at in found:
             told = self._decoding.peek(messages, pos)

@@ -30,7 +30,9 @@ def learn(df: DataFrame, name: str, *, options: Mapping[str, str] | None = None)
     parsed = Options.parse({str(key): str(value) for key, value in (options or {}).items()})
     if name == "avro":
         if not parsed.schema_registry:
-            raise OptionError("schema-registry", "the schemas are fetched from it: give options={'schema-registry': URL}")
+            raise OptionError(
+                "schema-registry", "the schemas are fetched from it: give options={'schema-registry': URL}"
+            )
         registry = open_registry(parsed.schema_registry)
         ids = sorted(int(line) for line in _found(df, "ids", reading(name, options, None)))
         return Schemas(texts={number: registry.schema(number) for number in ids})

@@ -20,7 +20,7 @@ FOUND: Final = pa.schema({"found": pa.string()})
 """The one column that comes out."""
 
 _SCHEMA_MEMBER: Final = "ableSchema"
-"""A part of ``tableSchema`` and ``preTableSchema``, which Simple's messages with a schema have and its rows have not."""
+"""A part of ``tableSchema`` and ``preTableSchema``: messages of Simple that bring a schema have it, rows do not."""
 
 
 def run(settings: Mapping[str, Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,9 +71,7 @@ def _shapes(settings: Mapping[str, Any], batches: Iterable[pa.RecordBatch]) -> I
     for messages, decoder in decoding.parts(batches):
         decoded = decoder.decode(messages)
         for reject in decoded.rejects if settings["on_bad"] == "fail" else ():
-            raise unreadable(
-                settings["protocol"], messages, reject.pos, "cannot be read", reject.at, reject.part
-            )
+            raise unreadable(settings["protocol"], messages, reject.pos, "cannot be read", reject.at, reject.part)
         yield [
             _line([*plan.table.name, _newest(rows, messages), columns_of(plan)])
             for plan, rows in decoded.batches

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from tidewire.arrow import BatchDecoder
+from tidewire.arrow import BatchDecoder, Decoded
 from tidewire.codec import Options
 from tidewire.errors import DecodeError
 from tidewire.model import Message, TableName
@@ -122,6 +123,24 @@ def unreadable(protocol: str, messages: pa.RecordBatch, pos: int, what: str, at:
     """The error of a message. It has the position and no value: errors end in logs that many people read."""
     topic, partition, offset = (messages.column(name)[pos].as_py() for name in ("topic", "partition", "offset"))
     return DecodeError(protocol, f"the message at offset {offset} of {topic}, partition {partition}, {what}", at, part)
+
+
+EMPTY: Final = "the message is empty"
+"""The reason of a message that holds nothing at all: a tombstone, or a delete that does not say of which row."""
+
+
+def empty_messages(decoded: Decoded, count: int) -> list[int]:
+    """The positions of the messages, of so many, that were read and hold no event."""
+    seen = np.zeros(count, bool)
+    for _, rows in decoded.batches:
+        seen[rows.column("_pos").to_numpy()] = True
+    others = [
+        *(pos for pos, _, _ in decoded.controls),
+        *(pos for pos, _ in decoded.parked),
+        *(reject.pos for reject in decoded.rejects),
+    ]
+    seen[others] = True
+    return [int(pos) for pos in np.flatnonzero(~seen)]
 
 
 def table_name(text: str) -> TableName:

@@ -44,7 +44,9 @@ def rows(
         "split_key_updates": split_key_updates,
         "on_bad": chosen("on_bad", on_bad, ("fail", "skip")),
     }
-    wanted = columns_of(_schema(df, schema) if schema is not None else _inferred(df, name, table, options, schemas, on_bad))
+    wanted = columns_of(
+        _schema(df, schema) if schema is not None else _inferred(df, name, table, options, schemas, on_bad)
+    )
     if not wanted:
         raise OptionError("schema", "it has no columns")
     columns = ", ".join(f"{_quoted(column)} {type_}" for column, type_ in wanted)

@@ -12,7 +12,7 @@ from tidewire.arrow import BatchDecoder, OpCode, Plan, Policy, arrow_type
 from tidewire.arrow.cast import cast
 from tidewire.model import Column, TableName
 from tidewire.spark.frames.decode_task import OPS
-from tidewire.spark.frames.messages import Decoding, table_name, unreadable
+from tidewire.spark.frames.messages import Decoding, empty_messages, table_name, unreadable
 from tidewire.spark.frames.types import column_of
 
 _KEY_ONLY: Final = "was too large, so that only its key was sent and the other columns are unknown"
@@ -62,6 +62,8 @@ class _Task:
                 self._refuse(messages, reject.pos, _BAD, reject.at, reject.part)
             for pos, _ in decoded.parked:
                 self._refuse(messages, pos, _PARKED)
+            for pos in empty_messages(decoded, messages.num_rows):
+                self._refuse(messages, pos, "is empty, and may be a delete that does not say of which row")
         parts = [
             part
             for plan, rows in decoded.batches
@@ -86,7 +88,9 @@ class _Task:
         self, plan: Plan, rows: pa.RecordBatch, messages: pa.RecordBatch, policy: Policy
     ) -> Iterator[pa.RecordBatch]:
         images = _Images(plan, rows, policy)
-        new, old, bad = [], [], images.key_only
+        new: list[pa.Array] = []
+        old: list[pa.Array] = []
+        bad = images.key_only
         for column in self._columns:
             for values, goal in zip(images.values(column), (new, old), strict=True):
                 found, misfits = images.cast(values, column)
@@ -120,9 +124,7 @@ class _Task:
         """Rows in the columns that come out, and those that say their order."""
         positions, after, before = rows.column("_pos"), rows.column("after"), rows.column("before")
         deleted = after.is_null()
-        shown = [
-            pc.if_else(deleted, old, new) for old, new in zip(before.flatten(), after.flatten(), strict=True)
-        ]
+        shown = [pc.if_else(deleted, old, new) for old, new in zip(before.flatten(), after.flatten(), strict=True)]
         arrays = [
             *shown,
             OPS.take(rows.column("_op")),

@@ -15,8 +15,8 @@ from tidewire.plain import event_from_plain, event_to_plain
 class Schemas:
     """The schemas that the messages of a topic need.
 
-    ``tables`` are those of Simple, which sends them in messages of their own; ``texts`` those of Avro, by their id in the
-    registry. They can be pickled, kept as JSON, and joined with those of another topic or a later day by ``|``.
+    ``tables`` are those of Simple, which sends them in messages of their own; ``texts`` those of Avro, by their id in
+    the registry. They can be pickled, kept as JSON, and joined with those of another topic or a later day by ``|``.
     """
 
     tables: tuple[TableSchema, ...] = ()

@@ -80,26 +80,26 @@ def _digits(type_: str) -> tuple[int, int] | None:
 
 def struct_of(columns: Mapping[str, str]) -> StructType:
     """Columns as Spark's StructType."""
-    from pyspark.sql import types as T
+    from pyspark.sql import types
 
     named = {
-        "int": T.IntegerType(),
-        "bigint": T.LongType(),
-        "float": T.FloatType(),
-        "double": T.DoubleType(),
-        "date": T.DateType(),
-        "timestamp_ntz": T.TimestampNTZType(),
-        "timestamp": T.TimestampType(),
-        "string": T.StringType(),
-        "binary": T.BinaryType(),
-        "array<float>": T.ArrayType(T.FloatType()),
+        "int": types.IntegerType(),
+        "bigint": types.LongType(),
+        "float": types.FloatType(),
+        "double": types.DoubleType(),
+        "date": types.DateType(),
+        "timestamp_ntz": types.TimestampNTZType(),
+        "timestamp": types.TimestampType(),
+        "string": types.StringType(),
+        "binary": types.BinaryType(),
+        "array<float>": types.ArrayType(types.FloatType()),
     }
     fields = []
     for name, type_ in columns.items():
         digits = _DECIMAL.fullmatch(type_)
-        decimal = None if digits is None else T.DecimalType(int(digits[1]), int(digits[2]))
-        fields.append(T.StructField(name, named[type_] if decimal is None else decimal))
-    return T.StructType(fields)
+        decimal = None if digits is None else types.DecimalType(int(digits[1]), int(digits[2]))
+        fields.append(types.StructField(name, named[type_] if decimal is None else decimal))
+    return types.StructType(fields)
 
 
 def columns_of(schema: StructType) -> list[tuple[str, str]]:

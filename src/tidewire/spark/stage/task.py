@@ -22,11 +22,11 @@ from tidewire.arrow import OpCode, Plan, Reject
 from tidewire.arrow.declare import declared
 from tidewire.errors import SchemaUnknown, TidewireError
 from tidewire.model import Bootstrap, Ddl, Event, Message, MySQLType, Position, TableSchema, Watermark
+from tidewire.spark.decoding import resources_of
+from tidewire.spark.peek import MessageHeader, peek
 from tidewire.spark.source import Fetcher, OffsetRange
 from tidewire.spark.stage.files import MessageFile, RowFiles
 from tidewire.spark.stage.mask import masked
-from tidewire.spark.peek import MessageHeader, peek
-from tidewire.spark.decoding import resources_of
 from tidewire.spark.stage.reader import Before, Reader
 from tidewire.storage import Storage
 from tidewire.sync.documents import encode
