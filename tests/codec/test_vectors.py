@@ -188,10 +188,23 @@ def _take(old: bytes, prefix: bytes, unnamed: bool) -> tuple[bytes, bytes]:
 
 def canonical(name: str, message: Message, options: Options) -> Any:
     if name == "open-protocol":
-        return message
+        return message.key, unpacked(message.value, options)
     assert message.value is not None
     assert message.key is None
     return unordered(decompress(message.value, options.large_message_handle_compression), options)
+
+
+def unpacked(value: bytes | None, options: Options) -> bytes | list[bytes] | None:
+    """The events in a value of Open Protocol, each unpacked: packers differ in what they write."""
+    if value is None or options.large_message_handle_compression == "none":
+        return value
+    events, at = [], 0
+    while at < len(value):
+        (length,) = struct.unpack_from(">Q", value, at)
+        at += 8 + length
+        event = value[at - length : at]
+        events.append(event and decompress(event, options.large_message_handle_compression))
+    return events
 
 
 def unordered(value: bytes, options: Options) -> bytes:
@@ -209,7 +222,7 @@ def unordered(value: bytes, options: Options) -> bytes:
 def whole(name: str, data: bytes, options: Options) -> Any:
     """A claim-check file, without the wall clock, which was read twice."""
     if name == "open-protocol":
-        return data
+        return unpacked(data if options.claim_check_raw_value else base64.b64decode(json.loads(data)["value"]), options)
     value = data if options.claim_check_raw_value else base64.b64decode(json.loads(data)["value"])
     return json.loads(decompress(value, options.large_message_handle_compression)) | {"ts": None}
 
