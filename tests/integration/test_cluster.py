@@ -23,9 +23,9 @@ from integration.kafka_topics import PATIENCE, created, send_lines
 from integration.spark_cluster import HOME, SparkCluster, environment, python_without_tidewire, spark_cluster
 from spark_sessions import QUICK
 from sync_checks import assert_equal, job_of
+from tidewire.spark.frames.executors import archive
 from tidewire.spark.jars import fetch, lock
 from tidewire.spark.ledger import ledger_of, plan_numbers
-from tidewire.spark.session import packed
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -74,7 +74,7 @@ def sync_arguments(uri: str, target: Path, folder: Path) -> list[str]:
 
 def test_the_archive_for_executors_is_complete(tmp_path: Path) -> None:
     python = python_without_tidewire(tmp_path / "python")
-    archive = packed(tmp_path / "tidewire.zip")
+    code_zip = archive(tmp_path / "tidewire.zip")
     code = (
         "import tidewire.spark.stage.task, tidewire.codec.simple.avro_wire as wire, tidewire.spark.jars as jars; "
         "print(tidewire.__file__, len(jars.lock()), bool(wire.__file__))"
@@ -84,11 +84,11 @@ def test_the_archive_for_executors_is_complete(tmp_path: Path) -> None:
         [str(python), "-c", "import tidewire"], env=environment(), capture_output=True, check=False
     )
     shipped = subprocess.run(
-        [str(python), "-c", code], env=environment(PYTHONPATH=str(archive)), capture_output=True, text=True, check=True
+        [str(python), "-c", code], env=environment(PYTHONPATH=code_zip), capture_output=True, text=True, check=True
     )
 
     assert b"No module named 'tidewire'" in missing.stderr
-    assert shipped.stdout.split() == [f"{archive}/tidewire/__init__.py", str(len(lock())), "True"]
+    assert shipped.stdout.split() == [f"{code_zip}/tidewire/__init__.py", str(len(lock())), "True"]
 
 
 def test_a_sync_on_a_cluster_survives_a_lost_worker_and_goes_on_by_spark_submit(
