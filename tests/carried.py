@@ -1,14 +1,14 @@
-"""Holds a codec to what it says it carries."""
+"""Holds a codec to what it says it capabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidewire.codec.facts import DDL_FACTS, ROW_FACTS, Carries, Fact
+from tidewire.codec.capabilities import DDL_FACTS, ROW_FACTS, Capabilities, Fact
 from tidewire.model import Bootstrap, Ddl, Event, Op, Row, RowChange
 
 
-def check_carried(original: Event, got: Event, carries: Carries) -> None:
+def check_carried(original: Event, got: Event, capabilities: Capabilities) -> None:
     """What the protocol says it carries must be there, and nothing may be wrong."""
     match original, got:
         case RowChange(), RowChange():
@@ -20,10 +20,10 @@ def check_carried(original: Event, got: Event, carries: Carries) -> None:
             if original.before is not None and original.op is Op.DELETE:
                 assert got.op is Op.DELETE
                 assert set(original.table.handle_key) <= set(got.before or ())
-            _check_facts(ROW_FACTS, carries.row, original, got)
+            _check_facts(ROW_FACTS, capabilities.row, original, got)
         case Ddl(), Ddl():
             assert got.query == original.query
-            _check_facts(DDL_FACTS, carries.ddl or frozenset(), original, got)
+            _check_facts(DDL_FACTS, capabilities.ddl or frozenset(), original, got)
         case Bootstrap(), Bootstrap():
             assert got.table_schema.name == original.table_schema.name
             assert got.table_schema.version == original.table_schema.version

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidewire.codec import PROTOCOLS, Options, protocol
-from tidewire.codec.facts import DDL_FACTS, ROW_FACTS, Carries
+from tidewire.codec.capabilities import DDL_FACTS, ROW_FACTS, Capabilities
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "carries.md"
 FULL = Options(enable_tidb_extension=True, avro_enable_watermark=True)
@@ -21,8 +21,8 @@ def row(name: str, cells: list[tuple[bool, bool]]) -> str:
 
 
 def table() -> str:
-    both: list[tuple[Carries, Carries]] = [
-        (protocol(name).carries(FULL), protocol(name).carries(PLAIN)) for name in PROTOCOLS
+    both: list[tuple[Capabilities, Capabilities]] = [
+        (protocol(name).capabilities(FULL), protocol(name).capabilities(PLAIN)) for name in PROTOCOLS
     ]
     lines = ["| | " + " | ".join(PROTOCOLS) + " |", "|---" * (len(PROTOCOLS) + 1) + "|"]
     lines += [

@@ -93,7 +93,7 @@ def test_a_room_knows_only_the_rooms_below(room: str) -> None:
 def test_every_codec_offers_the_same_names(name: str) -> None:
     codec = protocol(name)
 
-    for member in ("Encoder", "Decoder", "encode", "decode", "inspect", "carries"):
+    for member in ("Encoder", "Decoder", "encode", "decode", "inspect", "capabilities"):
         assert getattr(codec, member).__doc__, member
 
 

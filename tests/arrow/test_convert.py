@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tidewire.arrow import Policy, ZeroDates, arrow_type
 from tidewire.arrow.convert import text_reader, value_reader
-from tidewire.arrow.misfits import fitting
+from tidewire.arrow.invalid_values import fitting
 from tidewire.errors import OptionError
 from tidewire.model import Column, Date, EnumValue
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import WORDS, row_changes, tables
 from tidewire.arrow import BatchDecoder, Policy, encode_batch
 from tidewire.arrow.convert import value_reader
-from tidewire.arrow.plan import OpCode, Plan, Taken
+from tidewire.arrow.plan import BufferedRow, OpCode, Plan
 from tidewire.codec import PROTOCOLS, Options, Resources, protocol
 from tidewire.model import Bootstrap, RowChange
 from tidewire.registry import MemoryRegistry
@@ -49,7 +49,7 @@ def test_what_goes_in_comes_out(name: str, data: st.DataObject) -> None:
     assert sorted(again, key=str) == sorted(rows.select(["_op", "_commit_ts"]).to_pylist(), key=str)
 
 
-def gathered(events: list[RowChange]) -> list[Taken]:
+def gathered(events: list[RowChange]) -> list[BufferedRow]:
     return [
         (pos, 0, OPS[event.op], event.commit_ts, event.partition_id, False, event.after, event.before)
         for pos, event in enumerate(events)

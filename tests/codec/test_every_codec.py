@@ -101,8 +101,8 @@ def test_what_goes_in_comes_out(name: str, options: dict[str, Any], data: st.Dat
     parsed = Options.parse({option.replace("_", "-"): value for option, value in options.items()})
     resources = Resources(claim_check=MemoryStore(), registry=MemoryRegistry())
     codec = protocol(name)
-    carries = codec.carries(parsed)
-    ready = list(Adapter(carries).adapt(stream))
+    capabilities = codec.capabilities(parsed)
+    ready = list(Adapter(capabilities).adapt(stream))
 
     try:
         messages = list(codec.Encoder(parsed, resources).encode(ready))
@@ -114,7 +114,7 @@ def test_what_goes_in_comes_out(name: str, options: dict[str, Any], data: st.Dat
     assert not parking.parked
     assert len(got) == len(ready)
     for original, event in zip(ready, got, strict=True):
-        check_carried(original, event, carries)
+        check_carried(original, event, capabilities)
 
 
 @pytest.mark.parametrize("name", ["open-protocol", "craft"])

@@ -15,7 +15,7 @@ import topic_files
 from carried import check_carried
 from tidewire.cli.app import app
 from tidewire.codec import Encoder, Options, Resources, protocol
-from tidewire.codec.facts import THE_EVENT
+from tidewire.codec.capabilities import THE_EVENT
 from tidewire.codec.parking import Parking
 from tidewire.codec.transcode import Adapter
 from tidewire.errors import EncodeError
@@ -43,8 +43,8 @@ def test_a_topic_arrives_in_every_protocol_that_can_carry_it(topic: str, source:
     name, settings = TARGETS[target]
     options = Options.parse(settings)
     codec = protocol(name)
-    carries = codec.carries(options)
-    adapter, resources = Adapter(carries), Resources(registry=MemoryRegistry())
+    capabilities = codec.capabilities(options)
+    adapter, resources = Adapter(capabilities), Resources(registry=MemoryRegistry())
     encoder = codec.Encoder(options, resources)
     parking: Parking[None] = Parking(codec.Decoder(options, resources))
     rows = 0
@@ -54,7 +54,7 @@ def test_a_topic_arrives_in_every_protocol_that_can_carry_it(topic: str, source:
         got = [event for message in messages for _, event in parking.decode(message, None)]
         assert len(got) == len(written)
         for original, event in zip(written, got, strict=True):
-            check_carried(original, event, carries)
+            check_carried(original, event, capabilities)
             rows += isinstance(event, RowChange)
 
     assert rows > 300
@@ -105,7 +105,7 @@ def mended(event: Event) -> Event:
 def test_what_cannot_be_said_is_counted() -> None:
     table = TableSchema(TableName("s", "t"), (Column.of("id", "int", primary_key=True),), version=7)
     events: list[Event] = [Bootstrap(table), RowChange(table, 1, after={"id": 1}, start_ts=9), Watermark(2)]
-    adapter = Adapter(protocol("canal-json").carries(Options()))
+    adapter = Adapter(protocol("canal-json").capabilities(Options()))
 
     ready = list(adapter.adapt(events))
 
@@ -121,7 +121,7 @@ def test_a_schema_is_announced_once_in_each_partition_and_again_when_it_changes(
     name = TableName("s", "t")
     narrow = TableSchema(name, (Column.of("id", "int", primary_key=True),))
     wide = TableSchema(name, (*narrow.columns, Column.of("note", "text")))
-    adapter = Adapter(protocol("simple").carries(Options()))
+    adapter = Adapter(protocol("simple").capabilities(Options()))
 
     def kinds(table: TableSchema, ts: int, partition: int) -> list[str]:
         row = {column.name: None for column in table.columns}

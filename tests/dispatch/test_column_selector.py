@@ -128,7 +128,7 @@ def test_what_is_left_can_be_sent_in_every_protocol(name: str) -> None:
     selectors, codec = selecting("code", "part"), protocol(name)
     options, resources = Options(topic="feed"), Resources(registry=MemoryRegistry())
     change = selectors.change(RowChange(TABLE, 9 << 18, after=ROW, table_id=7))
-    events: list[Event] = [Bootstrap(change.table)] if codec.carries(options).bootstrap else []
+    events: list[Event] = [Bootstrap(change.table)] if codec.capabilities(options).bootstrap else []
     decoder = codec.Decoder(options, resources)
     messages = codec.Encoder(options, resources).encode([*events, change])
     received = [event for message in messages for event in decoder.decode(message) if isinstance(event, RowChange)]

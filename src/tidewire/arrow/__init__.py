@@ -1,6 +1,6 @@
 """Many messages at once: typed Arrow columns from any protocol."""
 
-from tidewire.arrow.declare import declared
+from tidewire.arrow.declared_types import declared
 from tidewire.arrow.decode import BatchDecoder, Decoded, Reject, decode_batch
 from tidewire.arrow.encode import encode_batch
 from tidewire.arrow.plan import Notice, OpCode, Plan

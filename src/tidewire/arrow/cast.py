@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from tidewire.arrow.clocks import clock_text, instant, local_clock, midnights, read_clocks, read_dates, time_text
 from tidewire.arrow.convert import text_reader
-from tidewire.arrow.misfits import MISFIT
+from tidewire.arrow.invalid_values import MISFIT
 from tidewire.arrow.numbers import exact, float_text, number_text, there_and_back, to_float, where, whole_texts
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import UNSIGNED_BIGINT, engines
 from tidewire.errors import SyncError
 from tidewire.model import Column, MySQLType
-from tidewire.model.types import FLOATS, INTEGERS, NUMBERED
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS
 from tidewire.model.values import set_text
 
 Values: TypeAlias = pa.Array | pa.ChunkedArray
@@ -84,7 +84,7 @@ def lost(values: Values, found: Values) -> pa.BooleanArray | None:
 
 
 def _cast(wire: Column, declared: Column, policy: Policy) -> Cast:
-    if declared.type in NUMBERED and wire.type is declared.type and bool(wire.elements) != bool(declared.elements):
+    if declared.type in ENUM_SET and wire.type is declared.type and bool(wire.elements) != bool(declared.elements):
         return _NAMES[declared.type, bool(declared.elements)](declared.elements or wire.elements)
     source, goal = policy.type_of(wire), policy.type_of(declared)
     if source == goal:
@@ -324,7 +324,7 @@ def default_value(text: str | bytes | None, column: Column, policy: Policy = Pol
     if text is None:
         return pa.scalar(None, type_)
     try:
-        if isinstance(text, bytes) or (column.type in NUMBERED and column.elements):
+        if isinstance(text, bytes) or (column.type in ENUM_SET and column.elements):
             return pa.scalar(text, type_)
         return text_reader(column, policy)([text])[0]
     except MISFIT as error:

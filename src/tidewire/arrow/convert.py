@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow import temporal
-from tidewire.arrow.misfits import Reader, demand, pointing, texts
+from tidewire.arrow.invalid_values import Reader, demand, pointing, texts
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import MAX_PRECISION, VECTOR, arrow_type
 from tidewire.model import Column, MySQLType
-from tidewire.model.types import FLOATS, NUMBERED
+from tidewire.model.types import ENUM_SET, FLOATS
 from tidewire.model.values import enum_text, set_text
 
 
@@ -206,7 +206,7 @@ _TEXT_READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
     MySQLType.DOUBLE: _float_texts,
     **temporal.TEXT_READERS,
     MySQLType.VECTOR: _vectors,
-    **dict.fromkeys(NUMBERED, _numbered_texts),
+    **dict.fromkeys(ENUM_SET, _numbered_texts),
 }
 
 _VALUE_READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
@@ -215,6 +215,6 @@ _VALUE_READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
     MySQLType.DECIMAL: _decimal_values,
     **{type_: _of_text(read) for type_, read in temporal.TEXT_READERS.items()},
     MySQLType.TIMESTAMP: temporal.zoned_values,
-    **dict.fromkeys(NUMBERED, _numbered_values),
+    **dict.fromkeys(ENUM_SET, _numbered_values),
     MySQLType.VECTOR: _vectors,
 }

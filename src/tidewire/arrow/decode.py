@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.convert import value_reader
-from tidewire.arrow.plan import Groups, Notice, OpCode, Plan, Taken
+from tidewire.arrow.plan import BufferedRow, Groups, Notice, OpCode, Plan
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan import scanner_for
 from tidewire.codec import Decoder, Options, Resources, protocol
@@ -171,7 +171,7 @@ class _Built:
         self._before = before
         self._parts: dict[Plan, list[pa.RecordBatch]] = {}
 
-    def add(self, plan: Plan, rows: Sequence[Taken]) -> None:
+    def add(self, plan: Plan, rows: Sequence[BufferedRow]) -> None:
         """Build the columns of more rows."""
         part, misfits = plan.batch(rows, before=self._before)
         for row, reason in misfits.items():

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from tidewire.arrow.misfits import Misfits, Reader, fitting
+from tidewire.arrow.invalid_values import Misfits, Reader, fitting
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import warning
 from tidewire.model import Column, TableName, TableSchema
@@ -40,7 +40,7 @@ class OpCode(IntEnum):
     DELETE = 2
 
 
-Taken = tuple[int, int, OpCode, int | None, int | None, bool, Image | None, Image | None]
+BufferedRow = tuple[int, int, OpCode, int | None, int | None, bool, Image | None, Image | None]
 """A row on its way into columns: message, event in it, what it did, commit ts, partition, key only, new and old image.
 
 A plain tuple, because making anything else takes longer than parsing a row.
@@ -50,13 +50,13 @@ A plain tuple, because making anything else takes longer than parsing a row.
 _WIDTH: Final = 8
 
 
-class Groups(defaultdict["Plan", list[Taken]]):
+class Groups(defaultdict["Plan", list[BufferedRow]]):
     """Rows on their way into columns, by plan."""
 
     def __init__(self) -> None:
         super().__init__(list)
 
-    def take(self, least: int, most: int) -> Iterator[tuple[Plan, list[Taken]]]:
+    def take(self, least: int, most: int) -> Iterator[tuple[Plan, list[BufferedRow]]]:
         """Take out the plans with at least so many rows; all, if together they have more than the most."""
         if sum(map(len, self.values())) > most:
             least = 1
@@ -106,7 +106,7 @@ class Plan:
         fields = [*_HEAD, pa.field("after", self.struct)]
         return pa.schema([*fields, pa.field("before", self.struct), _ABSENT] if before else fields)
 
-    def batch(self, rows: Sequence[Taken], *, before: bool = True) -> tuple[pa.RecordBatch, Misfits]:
+    def batch(self, rows: Sequence[BufferedRow], *, before: bool = True) -> tuple[pa.RecordBatch, Misfits]:
         """The rows as a batch, and those that hold a value which does not fit its column's type.
 
         Old rows are read even if they are not wanted, so that what is rejected does not depend on it.

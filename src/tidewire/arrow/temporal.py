@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.misfits import MISFIT, Reader, Suspects, demand, without
+from tidewire.arrow.invalid_values import MISFIT, Reader, Suspects, demand, without
 from tidewire.arrow.policy import Policy
 from tidewire.model import Column, MySQLType
 

@@ -99,7 +99,7 @@ def _order(schema: TableSchema, columns: list[str]) -> list[str]:
 
 def canonical(table: pa.Table, schema: TableSchema, time_zone: str) -> list[dict[str, Any]]:
     """Rows of a table in canonical form; columns that are not the upstream's come after its own."""
-    from tidewire.arrow.restore import restored
+    from tidewire.arrow.to_model import restored
     from tidewire.plain import value_to_plain
 
     known = {column.name: column for column in schema.columns}

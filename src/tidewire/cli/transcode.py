@@ -48,7 +48,7 @@ def transcode(
     """
     report = Report()
     settings = parse_settings(target_settings)
-    adapter = Adapter(protocol(target_name).carries(Options.parse(settings)))
+    adapter = Adapter(protocol(target_name).capabilities(Options.parse(settings)))
     reader = LineCodecs(source_name, parse_settings(source_settings))
     writer = _Writer(LineCodecs(target_name, settings), adapter)
     for number, line in read_lines(source, report):

@@ -1,7 +1,7 @@
 """The shape every codec has: the same four names, the same two ways to make one.
 
 A codec module offers ``Encoder``, ``Decoder``, ``encode`` and ``decode``, and besides ``inspect`` for people and
-``carries``, what the protocol can say. The functions are for one go, the classes for a loop.
+``capabilities``, what the protocol can say. The functions are for one go, the classes for a loop.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.claim_check import ClaimCheckStore
-from tidewire.codec.facts import Carries
 from tidewire.codec.options import Options
 from tidewire.model import Event, Message
 from tidewire.registry.base import Registry
@@ -93,6 +93,6 @@ class Codec(Protocol):
         """Every byte of a message in order, with its meaning."""
         ...
 
-    def carries(self, options: Options = ...) -> Carries:
+    def capabilities(self, options: Options = ...) -> Capabilities:
         """What the protocol can say with these options."""
         ...

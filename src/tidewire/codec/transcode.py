@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 
-from tidewire.codec.facts import THE_EVENT, Carries
+from tidewire.codec.capabilities import THE_EVENT, Capabilities
 from tidewire.model import Bootstrap, Column, Ddl, EnumValue, Event, MySQLType, RowChange, TableName, TableSchema
 
 KIND_NAMES = {"RowChange": "row", "Ddl": "ddl", "Watermark": "watermark", "Bootstrap": "bootstrap"}
@@ -21,8 +21,8 @@ KIND_NAMES = {"RowChange": "row", "Ddl": "ddl", "Watermark": "watermark", "Boots
 class Adapter:
     """Makes a source's events ready for a target; ``losses`` counts, per kind of event and fact, what got lost."""
 
-    def __init__(self, carries: Carries) -> None:
-        self._carries = carries
+    def __init__(self, capabilities: Capabilities) -> None:
+        self._capabilities = capabilities
         self._tables: dict[TableName, TableSchema] = {}
         self._versions: set[tuple[object, TableName, int | None]] = set()
         self.losses: Counter[tuple[str, str]] = Counter()
@@ -30,7 +30,7 @@ class Adapter:
     def adapt(self, events: Iterable[Event], channel: object = None) -> Iterator[Event]:
         """The events as the target can take them. Schemas are announced in each ``channel`` (a partition) apart."""
         for event in events:
-            lost = list(self._carries.lost(event))
+            lost = list(self._capabilities.lost(event))
             self.losses.update((KIND_NAMES[type(event).__name__], fact) for fact in lost)
             if THE_EVENT in lost:
                 continue
@@ -50,7 +50,7 @@ class Adapter:
 
     def _row(self, event: RowChange, channel: object) -> Iterator[Event]:
         table = replace(event.table, columns=tuple(self._learned(column, event) for column in event.table.columns))
-        if self._carries.needs_schema:
+        if self._capabilities.needs_schema:
             if table.version is None:
                 table = self._versioned(table, event)
             version = (channel, table.name, table.version)
@@ -74,11 +74,11 @@ class Adapter:
                 scales = [-int(value.as_tuple().exponent) for value in values if isinstance(value, Decimal)]
                 learned = max([*scales, 0 if before is None else before.decimal or 0])
                 return replace(column, length=65, decimal=learned) if scales or before is not None else column
-            case MySQLType.ENUM if not column.elements and self._carries.needs_names:
+            case MySQLType.ENUM if not column.elements and self._capabilities.needs_names:
                 highest = max([value.index for value in values if isinstance(value, EnumValue)], default=0)
                 highest = max(highest, 0 if before is None else len(before.elements))
                 return replace(column, elements=_numbers(highest))
-            case MySQLType.SET if not column.elements and self._carries.needs_names:
+            case MySQLType.SET if not column.elements and self._capabilities.needs_names:
                 return replace(column, elements=_numbers(64))
         return column
 

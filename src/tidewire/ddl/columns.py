@@ -11,7 +11,7 @@ from tidewire.ddl.lex import Kind
 from tidewire.ddl.reader import LONGEST_INTEGER, Reader
 from tidewire.ddl.types import read_charset, read_type, with_charset
 from tidewire.model import Column, Generated, MySQLType
-from tidewire.model.types import NUMBERED, TEMPORAL
+from tidewire.model.types import ENUM_SET, TEMPORAL
 from tidewire.model.values import enum_text, set_text
 
 
@@ -150,7 +150,7 @@ def _meant(column: Column, raw: str | bytes | None, number: bool) -> str | bytes
     """A literal as its column takes it: a number is the place of an ENUM's element, a string the bytes of a BIT."""
     if not isinstance(raw, str):
         return raw
-    if number and column.type in NUMBERED and raw.isdecimal() and len(raw) <= LONGEST_INTEGER:
+    if number and column.type in ENUM_SET and raw.isdecimal() and len(raw) <= LONGEST_INTEGER:
         named = enum_text if column.type is MySQLType.ENUM else set_text
         found = named(int(raw), column.elements)
         return raw if found is None else found

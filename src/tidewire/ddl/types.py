@@ -8,7 +8,7 @@ from dataclasses import replace
 from tidewire.ddl.lex import Kind
 from tidewire.ddl.reader import Reader, Unreadable
 from tidewire.model import Column, MySQLType
-from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, TEMPORAL
 
 _T = MySQLType
 _TYPES: Mapping[str, tuple[MySQLType, bool]] = {
@@ -106,7 +106,7 @@ def _base(reader: Reader, name: str) -> Column:
     column = Column(name, type_, nullable=True, decimal=None if type_ in FLOATS else 0)
     length = None if type_ in _DECIDED_LATER else _LENGTHS.get(type_)
     column = replace(column, charset="binary" if binary else charset, length=length)
-    if type_ in NUMBERED:
+    if type_ in ENUM_SET:
         elements = tuple(element.rstrip(" ") for element in reader.listed(reader.string))
         widths = [len(element.encode()) for element in elements]
         length = max(widths) if type_ is MySQLType.ENUM else sum(widths) + len(widths) - 1

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from tidewire.codec import Options
 from tidewire.codec import protocol as codec_of
-from tidewire.codec.facts import Carries
+from tidewire.codec.capabilities import Capabilities
 from tidewire.dispatch.router import Dispatch
 from tidewire.dispatch.statements import old_name
 from tidewire.model import Ddl, TableName
@@ -43,27 +43,27 @@ class Audience:
     def ddl(self, ddl: Ddl, count_of: CountOf) -> tuple[Address, ...]:
         """A statement goes to the topic of the table's name before it, that about a schema to the default topic."""
         topic = self.dispatch.topic_of(old_name(ddl) or ddl.table)
-        if self._carries.ddl is None:
+        if self._capabilities.ddl is None:
             return ()
         return tuple(_addresses(topic, 1 if self.protocol in _FIRST_PARTITION_ONLY else count_of(topic)))
 
     def watermark(self, tables: Iterable[TableName], count_of: CountOf) -> tuple[Address, ...]:
         """A watermark goes to every topic of the tables there are, in their order, and to the default topic."""
-        if not self._carries.watermark:
+        if not self._capabilities.watermark:
             return ()
         topics = dict.fromkeys((*map(self.dispatch.topic_of, tables), self.dispatch.default_topic))
         return tuple(address for topic in topics for address in _addresses(topic, count_of(topic)))
 
     def bootstrap(self, table: TableName, count_of: CountOf) -> tuple[Address, ...]:
         """A table's schema goes to the table's topic."""
-        if not self._carries.bootstrap:
+        if not self._capabilities.bootstrap:
             return ()
         topic = self.dispatch.topic_of(table)
         return tuple(_addresses(topic, count_of(topic) if self.bootstrap_everywhere else 1))
 
     @property
-    def _carries(self) -> Carries:
-        return codec_of(self.protocol).carries(self.options)
+    def _capabilities(self) -> Capabilities:
+        return codec_of(self.protocol).capabilities(self.options)
 
 
 def _addresses(topic: str, count: int) -> Iterator[Address]:

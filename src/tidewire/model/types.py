@@ -53,10 +53,10 @@ CHARS = frozenset({MySQLType.CHAR, MySQLType.VARCHAR, MySQLType.VAR_STRING})
 STRINGS = BLOBS | CHARS
 """Types that hold text, or bytes where the charset is ``binary``."""
 
-NUMBERED = frozenset({MySQLType.ENUM, MySQLType.SET})
+ENUM_SET = frozenset({MySQLType.ENUM, MySQLType.SET})
 """Types whose values are an index or a bit mask into a list of names."""
 
-TEXTUAL = STRINGS | NUMBERED
+TEXTUAL = STRINGS | ENUM_SET
 """Types that have a charset of their own; every other column counts as ``binary``."""
 
 
@@ -179,7 +179,7 @@ def parse_type(text: str) -> TypeText:
     length = decimal = None
     elements: tuple[str, ...] = ()
     if match["params"] is not None:
-        if type_ in NUMBERED:
+        if type_ in ENUM_SET:
             elements = _elements(match["params"])
         else:
             numbers = [int(number) for number in match["params"].split(",")]

@@ -33,7 +33,7 @@ from tidewire.model import (
     Timestamp,
     Value,
 )
-from tidewire.model.types import INTEGERS, NUMBERED
+from tidewire.model.types import ENUM_SET, INTEGERS
 from tidewire.model.values import float32
 
 Plain: TypeAlias = Any
@@ -72,7 +72,7 @@ _FROM_TEXT: Mapping[MySQLType, Callable[[str], Value]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, int),
     MySQLType.FLOAT: _float32,
     MySQLType.DOUBLE: float,
-    **dict.fromkeys(NUMBERED, _numbered),
+    **dict.fromkeys(ENUM_SET, _numbered),
     MySQLType.DECIMAL: Decimal,
     MySQLType.DATE: Date,
     MySQLType.NEWDATE: Date,

@@ -29,7 +29,7 @@ def decoder_for(
     brought are not: what a task knows must not depend on which tasks ran before it.
     """
     options = Options.parse(settings)
-    if protocol(name).carries(options).needs_schema:
+    if protocol(name).capabilities(options).needs_schema:
         known = SchemaCache()
         for schema in schemas:
             known.add(schema)

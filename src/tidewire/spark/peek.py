@@ -16,9 +16,9 @@ from tidewire.codec.avro.wire import HEADER
 from tidewire.codec.craft.chunks import read_terms
 from tidewire.codec.craft.layout import read_headings
 from tidewire.codec.craft.layout import read_layout as read_craft_layout
-from tidewire.codec.large import Packing
 from tidewire.codec.open_protocol.wire import pairs
 from tidewire.codec.simple.formats import format_of
+from tidewire.codec.size_limits import Packing
 from tidewire.errors import TidewireError
 from tidewire.model import Message, TableName
 

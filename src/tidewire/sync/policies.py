@@ -11,7 +11,7 @@ from tidewire.ddl.edits import AlterTable, CreateTable, DropDatabase, DropTable,
 from tidewire.ddl.shape import altered, column_steps
 from tidewire.errors import DdlMismatch
 from tidewire.model import Column, MySQLType, TableName
-from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
 from tidewire.sync.catalogue import Catalogue
 
 
@@ -164,7 +164,7 @@ def _moments(old: Column, new: Column) -> bool:
 
 
 def _names(old: Column, new: Column) -> bool:
-    return old.type is new.type and old.type in NUMBERED and new.elements[: len(old.elements)] == old.elements
+    return old.type is new.type and old.type in ENUM_SET and new.elements[: len(old.elements)] == old.elements
 
 
 def _bytes(old: Column, new: Column) -> bool:

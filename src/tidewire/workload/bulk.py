@@ -199,9 +199,9 @@ class Bulk:
         """The topic, so many changes at a time: rows by their key, and a watermark for all after each piece."""
         name, options, table = delivery.protocol, delivery.options, self.table
         topic = delivery.topic if delivery.one_topic else topic_of(table.name)
-        carries, encoder = protocol(name).carries(options), protocol(name).Encoder(options, resources)
-        first: list[Event] = [Bootstrap(table)] if carries.bootstrap else []
-        first[:0] = [self.create()] if carries.ddl is not None else []
+        capabilities, encoder = protocol(name).capabilities(options), protocol(name).Encoder(options, resources)
+        first: list[Event] = [Bootstrap(table)] if capabilities.bootstrap else []
+        first[:0] = [self.create()] if capabilities.ddl is not None else []
         for number in range(1 if delivery.first_only else delivery.partitions):
             if first:
                 yield Part(topic, number, _messages(encoder.encode(first)))
@@ -211,7 +211,7 @@ class Bulk:
             for number in range(delivery.partitions):
                 rows = batch.filter(pa.array(homes == number))
                 made = encode_batch(name, table, rows, options, resources)
-                control = _messages(encoder.encode([last] if carries.watermark else []))
+                control = _messages(encoder.encode([last] if capabilities.watermark else []))
                 yield Part(topic, number, _joined(made, control))
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, assert_never
 
 from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.avro.names import topic_of
-from tidewire.codec.facts import Carries
+from tidewire.codec.capabilities import Capabilities
 from tidewire.dispatch import Rule, partition
 from tidewire.model import Bootstrap, Ddl, Event, Message, RowChange, TableName, TableSchema, Watermark
 from tidewire.workload.statements import Statement
@@ -146,22 +146,22 @@ class _Changefeed:
 def encoded(packets: Iterable[Packet], delivery: Delivery, resources: Resources) -> Iterator[Sent]:
     """The packets as messages. What the protocol cannot say is left out only here, so that its order counts before."""
     codec = protocol(delivery.protocol)
-    encoder, carries = codec.Encoder(delivery.options, resources), codec.carries(delivery.options)
+    encoder, capabilities = codec.Encoder(delivery.options, resources), codec.capabilities(delivery.options)
     for topic, number, events in packets:
-        for message in encoder.encode(event for event in events if _said(event, carries)):
+        for message in encoder.encode(event for event in events if _said(event, capabilities)):
             yield Sent(topic, number, message)
 
 
-def _said(event: Event, carries: Carries) -> bool:
+def _said(event: Event, capabilities: Capabilities) -> bool:
     match event:
         case RowChange():
             return True
         case Ddl():
-            return carries.ddl is not None
+            return capabilities.ddl is not None
         case Watermark():
-            return carries.watermark
+            return capabilities.watermark
         case Bootstrap():
-            return carries.bootstrap
+            return capabilities.bootstrap
         case _:
             assert_never(event)
 

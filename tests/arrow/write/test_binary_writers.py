@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import WORDS, row_changes, tables
 from tidewire.arrow import BatchDecoder, Policy, encode_batch
 from tidewire.arrow.convert import value_reader
-from tidewire.arrow.plan import OpCode, Plan, Taken
+from tidewire.arrow.plan import BufferedRow, OpCode, Plan
 from tidewire.arrow.write import writer_for
 from tidewire.codec import Options, Resources
 from tidewire.codec.claim_check import MemoryStore
@@ -97,7 +97,7 @@ def same(name: str, table: TableSchema, rows: pa.RecordBatch, options: Options) 
 
 def planned(table: TableSchema, events: list[RowChange], policy: Policy) -> pa.RecordBatch | None:
     """Events as a batch; ``None`` where a value has no place in one."""
-    rows: list[Taken] = [
+    rows: list[BufferedRow] = [
         (pos, 0, OPS[event.op], event.commit_ts, event.partition_id, event.handle_key_only, event.after, event.before)
         for pos, event in enumerate(events)
     ]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strategies import row_changes, tables
 from tidewire.arrow import BatchDecoder, OpCode, Policy, encode_batch
 from tidewire.arrow.convert import value_reader
-from tidewire.arrow.plan import Plan, Taken
+from tidewire.arrow.plan import BufferedRow, Plan
 from tidewire.arrow.types import arrow_type
 from tidewire.arrow.write import writer_for
 from tidewire.codec import Options, Resources
@@ -68,7 +68,7 @@ def is_covered(name: str, table: TableSchema, rows: pa.RecordBatch, options: Opt
 
 
 def as_rows(table: TableSchema, events: list[RowChange], policy: Policy) -> pa.RecordBatch:
-    rows: list[Taken] = [
+    rows: list[BufferedRow] = [
         (pos, 0, OPS[event.op], event.commit_ts, event.partition_id, False, event.after, event.before)
         for pos, event in enumerate(events)
     ]

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from tidewire.codec import Options, Resources
-from tidewire.codec.large import Packing
 from tidewire.codec.options import EncodingFormat
 from tidewire.codec.simple import Decoder, SchemaCache, decode
 from tidewire.codec.simple.formats import format_of
+from tidewire.codec.size_limits import Packing
 from tidewire.model import (
     Bootstrap,
     Column,

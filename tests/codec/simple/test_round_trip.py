@@ -13,7 +13,7 @@ from codec.simple.simple_messages import DOCUMENT, message, verifying, wire
 from strategies import BOOTSTRAPS, WATERMARKS, streams
 from tidewire.codec import Options, Resources
 from tidewire.codec.claim_check import MemoryStore
-from tidewire.codec.simple import Decoder, Encoder, carries, decode, encode
+from tidewire.codec.simple import Decoder, Encoder, capabilities, decode, encode
 from tidewire.errors import MessageTooLarge
 from tidewire.model import Bootstrap, RowChange, Watermark
 
@@ -84,4 +84,4 @@ def test_a_row_of_the_handle_key_only_says_so_again() -> None:
 
 def test_the_functions_do_what_the_classes_do() -> None:
     assert [next(decode(sent)) for sent in encode([Watermark(5)])] == [Watermark(5)]
-    assert carries(verifying("warn")).row - carries().row == {"checksum"}
+    assert capabilities(verifying("warn")).row - capabilities().row == {"checksum"}

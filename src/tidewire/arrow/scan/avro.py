@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from tidewire.arrow.misfits import Reader
-from tidewire.arrow.plan import Groups, Image, OpCode, Plan, Taken
+from tidewire.arrow.invalid_values import Reader
+from tidewire.arrow.plan import BufferedRow, Groups, Image, OpCode, Plan
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan.avro_code import MISREADS, Field, compile_reader, tuple_of
 from tidewire.arrow.scan.avro_values import wire_reader
@@ -180,7 +180,7 @@ class _Deleted:
         self.plan = _RecordPlan(table_of(key.layout, key.layout), key, policy)
         self._read = compile_reader(key.fields, _values(key.row))
 
-    def row(self, pos: int, key: bytes | None, value: bytes | None) -> Taken | None:
+    def row(self, pos: int, key: bytes | None, value: bytes | None) -> BufferedRow | None:
         """A message's row; ``None`` where the message is left alone."""
         before = self._read(key or b"", HEADER.size)
         commit_ts = CONTROL.unpack(value)[1] if value else None
@@ -207,7 +207,7 @@ class _Changed:
         self._read_key = None if key is None else compile_reader(key.fields, _values(key.row))
         self._checksum: Callable[[Any], Any] | None = None if about[2] is None else about[2].interpret
 
-    def row(self, pos: int, key: bytes | None, value: bytes | None) -> Taken | None:
+    def row(self, pos: int, key: bytes | None, value: bytes | None) -> BufferedRow | None:
         """A message's row; ``None`` where the message is left alone."""
         same, row, before, word, commit_ts, checksum = self._read(value or b"", HEADER.size)
         if self._read_key is not None and self._read_key(key or b"", HEADER.size) != same:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.convert import names, plain, text_reader, value_reader
-from tidewire.arrow.misfits import Reader, demand
+from tidewire.arrow.invalid_values import Reader, demand
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import UNSIGNED_BIGINT, arrow_type
 from tidewire.model import Column, MySQLType
-from tidewire.model.types import INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, INTEGERS, STRINGS, TEMPORAL
 
 Interpret: TypeAlias = Callable[[Any], Any]
 """A raw value as the event model has it: the codec's own way, one value at a time."""
@@ -140,7 +140,7 @@ _READERS: Mapping[tuple[MySQLType, str], _Builder] = {
     (MySQLType.DECIMAL, "string"): _decimal_texts,
     **dict.fromkeys(_pairs(STRINGS, "string", "bytes"), _strings),
     (MySQLType.JSON, "string"): _strings,
-    **dict.fromkeys(_pairs(NUMBERED, "string", "long"), _numbered),
+    **dict.fromkeys(_pairs(ENUM_SET, "string", "long"), _numbered),
     **dict.fromkeys(_pairs(TEMPORAL, "string"), _texts),
     **dict.fromkeys(_pairs((MySQLType.TIME, MySQLType.VECTOR), "string"), _listed_texts),
 }

@@ -18,16 +18,16 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple
 
 from tidewire.arrow.convert import text_reader
-from tidewire.arrow.misfits import Reader
-from tidewire.arrow.plan import Groups, OpCode, Taken
+from tidewire.arrow.invalid_values import Reader
+from tidewire.arrow.plan import BufferedRow, Groups, OpCode
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.scan.json_values import wire_reader
 from tidewire.arrow.scan.records import Partial, Record, TuplePlan, keep, record
-from tidewire.arrow.scan.simple_values import wire_reader
 from tidewire.codec.base import Decoder
 from tidewire.codec.compression import decompress
 from tidewire.codec.options import Compression, Options
 from tidewire.model import Column, MySQLType, TableName, TableSchema
-from tidewire.model.types import NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, STRINGS, TEMPORAL
 
 Texts = dict[str, str | None]
 
@@ -118,7 +118,7 @@ class Scanner:
                 groups[plan].append(row)
         return left
 
-    def _row(self, pos: int, value: bytes) -> tuple[TuplePlan, Taken]:
+    def _row(self, pos: int, value: bytes) -> tuple[TuplePlan, BufferedRow]:
         """The row of a message; ``ValueError`` or ``KeyError`` where it has none that can be taken."""
         if self._compression is not Compression.NONE:
             value = decompress(value, self._compression)
@@ -204,7 +204,7 @@ def _numbered(columns: Sequence[Column]) -> list[tuple[int, Callable[[str], bool
     return [
         (number, _is_index(column) if column.type is MySQLType.ENUM else _is_mask(column))
         for number, column in enumerate(columns)
-        if column.type in NUMBERED and column.elements
+        if column.type in ENUM_SET and column.elements
     ]
 
 

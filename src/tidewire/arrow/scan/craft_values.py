@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.convert import finite, plain_decimals, text_reader
-from tidewire.arrow.misfits import Reader, texts
+from tidewire.arrow.invalid_values import Reader, texts
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan.varints import reinterpreted, signed, unsigned
 from tidewire.arrow.types import arrow_type
 from tidewire.model import Column, MySQLType
-from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS
 
 _DOUBLE_BYTES: Final = 8
 
@@ -81,7 +81,7 @@ def _nothing(column: Column, _: Policy) -> Reader:
 
 _READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _integers),
-    **dict.fromkeys(NUMBERED | {MySQLType.BIT}, _bits),
+    **dict.fromkeys(ENUM_SET | {MySQLType.BIT}, _bits),
     **dict.fromkeys(FLOATS, _doubles),
     **dict.fromkeys((MySQLType.TIME, MySQLType.VECTOR), _listed_texts),
     **dict.fromkeys((MySQLType.UNSPECIFIED, MySQLType.NULL, MySQLType.GEOMETRY), _nothing),

@@ -18,8 +18,8 @@ import pyarrow as pa
 from msgspec import UNSET, UnsetType
 
 from tidewire.arrow.convert import plain, plain_decimals, text_reader, value_reader
-from tidewire.arrow.misfits import Reader
-from tidewire.arrow.plan import Groups, OpCode, Taken
+from tidewire.arrow.invalid_values import Reader
+from tidewire.arrow.plan import BufferedRow, Groups, OpCode
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan.records import Partial, Record, TuplePlan, keep, only, record
 from tidewire.arrow.types import arrow_type
@@ -29,7 +29,7 @@ from tidewire.codec.compression import decompress
 from tidewire.codec.open_protocol.wire import LENGTH, VERSION, go_unquote
 from tidewire.codec.options import Compression, Options
 from tidewire.model import Column, ColumnFlag, MySQLType, TableName, TableSchema
-from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS, NUMBERED, TEMPORAL
+from tidewire.model.types import BLOBS, CHARS, ENUM_SET, FLOATS, INTEGERS, TEMPORAL
 
 _LENGTH: Final = LENGTH.size
 _MINUS_ZERO: Final = re.compile(rb"-0(?![.\deE])").search
@@ -114,7 +114,7 @@ class Scanner:
                 groups[plan].append(row)
         return left
 
-    def _rows(self, pos: int, key: bytes, value: bytes) -> list[tuple[TuplePlan, Taken]]:
+    def _rows(self, pos: int, key: bytes, value: bytes) -> list[tuple[TuplePlan, BufferedRow]]:
         """All rows of a message; ``ValueError`` where anything in it is not a row that can be taken."""
         if not key.startswith(VERSION):
             raise ValueError("another version")
@@ -132,7 +132,7 @@ class Scanner:
             self._last_key = data, key
         return self._last_key[1]
 
-    def _row(self, pos: int, sub: int, key: _Key, value: bytes) -> tuple[TuplePlan, Taken]:
+    def _row(self, pos: int, sub: int, key: _Key, value: bytes) -> tuple[TuplePlan, BufferedRow]:
         if self._compression is not Compression.NONE:
             value = decompress(value, self._compression)
         # Read as an integer it has lost its sign.
@@ -281,7 +281,7 @@ def _decimals(_: Column, __: Policy) -> Reader:
 
 
 _WIRE_TYPES: Mapping[MySQLType, Any] = {
-    **dict.fromkeys(INTEGERS | NUMBERED | {MySQLType.YEAR, MySQLType.BIT}, int),
+    **dict.fromkeys(INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}, int),
     **dict.fromkeys(FLOATS, float),
     **dict.fromkeys(BLOBS, bytes),
     **dict.fromkeys(CHARS | TEMPORAL | {MySQLType.JSON, MySQLType.VECTOR, MySQLType.DECIMAL}, str),
@@ -289,7 +289,7 @@ _WIRE_TYPES: Mapping[MySQLType, Any] = {
 """What a value is in JSON; ``bytes`` are in Base64. Rows with other types are left to the codec."""
 
 _READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
-    **dict.fromkeys(INTEGERS | NUMBERED | {MySQLType.YEAR, MySQLType.BIT}, _natives),
+    **dict.fromkeys(INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}, _natives),
     **dict.fromkeys(FLOATS, value_reader),
     **dict.fromkeys(BLOBS | CHARS, _strings),
     **dict.fromkeys(TEMPORAL | {MySQLType.JSON, MySQLType.VECTOR}, text_reader),

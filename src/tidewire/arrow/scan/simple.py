@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from tidewire.arrow.plan import Groups, Plan, Taken
+from tidewire.arrow.plan import BufferedRow, Groups, Plan
 from tidewire.arrow.policy import Policy
 from tidewire.codec.compression import decompress
 from tidewire.codec.options import Compression, IntegrityCheck, Options
@@ -54,7 +54,7 @@ class SimpleScanner(ABC, Generic[_K, _S]):
         """A schema as its rows need it."""
 
     @abstractmethod
-    def row(self, pos: int, value: bytes) -> tuple[Plan, Taken] | None:
+    def row(self, pos: int, value: bytes) -> tuple[Plan, BufferedRow] | None:
         """The row of a message and its plan; ``None`` where the message is left alone."""
 
     def scan(

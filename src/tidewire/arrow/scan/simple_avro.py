@@ -12,15 +12,15 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from tidewire.arrow.convert import value_reader
-from tidewire.arrow.misfits import Reader
-from tidewire.arrow.plan import OpCode, Plan, Taken
+from tidewire.arrow.invalid_values import Reader
+from tidewire.arrow.plan import BufferedRow, OpCode, Plan
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan.avro_code import MISREADS, Field, RecordReader, compile_reader, varint
 from tidewire.arrow.scan.avro_values import wire_reader
 from tidewire.arrow.scan.simple import Shape, SimpleScanner, Table
 from tidewire.codec.simple.avro_format import read_value
 from tidewire.model import Column, MySQLType, TableName, TableSchema, Value
-from tidewire.model.types import INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, INTEGERS, STRINGS, TEMPORAL
 
 _START: Final = b"\x16\x06\x06\x02"
 """The branch Message, the type DML, the branch DML, the version 1."""
@@ -71,7 +71,7 @@ class Scanner(SimpleScanner[tuple[bytes, bytes, int, int], _Shape]):
         """A schema as its rows need it."""
         return _Shape(schema, self.policy)
 
-    def row(self, pos: int, value: bytes) -> tuple[Plan, Taken] | None:
+    def row(self, pos: int, value: bytes) -> tuple[Plan, BufferedRow] | None:
         """The row of a message and its plan; ``None`` where the message is left alone."""
         if not value.startswith(_START):
             return None
@@ -173,7 +173,7 @@ def _branches(column: Column) -> Sequence[_Branch]:
 
 
 _SENT: Mapping[MySQLType, Sequence[_Branch]] = {
-    **dict.fromkeys(INTEGERS | NUMBERED | {MySQLType.YEAR}, (_LONG,)),
+    **dict.fromkeys(INTEGERS | ENUM_SET | {MySQLType.YEAR}, (_LONG,)),
     MySQLType.FLOAT: (_FLOAT,),
     MySQLType.DOUBLE: (_DOUBLE,),
     **dict.fromkeys(TEMPORAL | {MySQLType.DECIMAL, MySQLType.JSON, MySQLType.VECTOR}, (_STRING,)),

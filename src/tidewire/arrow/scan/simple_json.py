@@ -8,10 +8,10 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from tidewire.arrow.plan import OpCode, Plan, Taken
+from tidewire.arrow.plan import BufferedRow, OpCode, Plan
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.scan.json_values import wire_reader
 from tidewire.arrow.scan.simple import Shape, SimpleScanner, Table
-from tidewire.arrow.scan.simple_values import wire_reader
 from tidewire.codec.simple.wire import VERSION
 from tidewire.model import MySQLType, TableName, TableSchema
 
@@ -85,7 +85,7 @@ class Scanner(SimpleScanner[tuple[str, str, int, int], _Shape]):
         """A schema as its rows need it."""
         return _Shape(schema, self.policy)
 
-    def row(self, pos: int, value: bytes) -> tuple[Plan, Taken] | None:
+    def row(self, pos: int, value: bytes) -> tuple[Plan, BufferedRow] | None:
         """The row of a message and its plan; ``None`` where the message is left alone."""
         message = _parse(value)
         after, before, commit_ts = message.data, message.old, message.commitTs

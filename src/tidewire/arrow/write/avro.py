@@ -23,7 +23,7 @@ from tidewire.codec.avro.encoder import OP_LETTERS, Encoder, Registered, column_
 from tidewire.codec.avro.names import BEFORE, CHECKSUM, COMMIT_TS, OP, PHYSICAL_TIME
 from tidewire.codec.avro.schema import AvroField, extension_fields, key_schema, value_schema
 from tidewire.codec.avro.wire import CONTROL, HEADER, Kind
-from tidewire.codec.large import RECORD_OVERHEAD
+from tidewire.codec.size_limits import RECORD_OVERHEAD
 from tidewire.model import Generated, MySQLType, Op, TableSchema
 from tidewire.model.tso import LOGICAL_BITS
 from tidewire.model.types import STRINGS, TEMPORAL

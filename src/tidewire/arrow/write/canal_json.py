@@ -11,7 +11,7 @@ from tidewire.arrow.convert import contents
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.write.fragments import Cell, each, escaped, image, key_cells, listed, values_of
 from tidewire.arrow.write.operations import without_keys
-from tidewire.arrow.write.pieces import Piece, Uncovered, constant
+from tidewire.arrow.write.pieces import NotOnFastPath, Piece, constant
 from tidewire.arrow.write.texts import PLAIN, Text, always, integers
 from tidewire.codec import Options, Resources
 from tidewire.codec.canal_json.types import full_type, java_type
@@ -42,7 +42,7 @@ class Writer:
 
     def _message(self, op: Op, rows: pa.RecordBatch) -> Iterator[Piece]:
         if not self._cells or (op is Op.UPDATE and self._options.only_updated):
-            raise Uncovered
+            raise NotOnFastPath
         deleted = op is Op.DELETE
         cells = key_cells(self._cells, self._options) if deleted else self._cells
         row = rows.column("before" if deleted else "after")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tidewire.arrow.convert import contents
 from tidewire.arrow.types import arrow_type
-from tidewire.arrow.write.pieces import Piece, Uncovered, joined
+from tidewire.arrow.write.pieces import NotOnFastPath, Piece, joined
 from tidewire.arrow.write.texts import Text
 from tidewire.codec import Options
 from tidewire.codec.gotext import Quoting
@@ -54,7 +54,7 @@ def values_of(cells: Iterable[Cell], images: pa.StructArray) -> list[pa.Array]:
     for cell in cells:
         values = arrays.get(cell.column.name)
         if values is None or values.type != arrow_type(cell.column):
-            raise Uncovered
+            raise NotOnFastPath
         found.append(values)
     return found
 
@@ -70,7 +70,7 @@ def key_cells(cells: Sequence[Cell], options: Options) -> Sequence[Cell]:
         return cells
     found = [cell for cell in cells if cell.column.handle_key]
     if not found:
-        raise Uncovered
+        raise NotOnFastPath
     return found
 
 

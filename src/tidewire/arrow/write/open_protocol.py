@@ -12,19 +12,19 @@ from tidewire.arrow.convert import contents
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.write.fragments import Cell, base64_texts, each, escaped, image, key_cells
 from tidewire.arrow.write.operations import compressed, written
-from tidewire.arrow.write.pieces import LEFT_TO_CODEC, Piece, Uncovered, joined
+from tidewire.arrow.write.pieces import LEFT_TO_CODEC, NotOnFastPath, Piece, joined
 from tidewire.arrow.write.texts import PLAIN, Text, always, floats, integers
 from tidewire.codec import Options, Resources
 from tidewire.codec.gotext import JSONITER, json_number
-from tidewire.codec.large import RECORD_OVERHEAD
 from tidewire.codec.open_protocol.wire import LENGTH, VERSION, MessageType, go_quote
+from tidewire.codec.size_limits import RECORD_OVERHEAD
 from tidewire.model import Column, Generated, MySQLType, Op, TableSchema
-from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS, NUMBERED
+from tidewire.model.types import BLOBS, CHARS, ENUM_SET, FLOATS, INTEGERS
 
 _escaped = escaped(JSONITER)
 _MESSAGE_OVERHEAD = RECORD_OVERHEAD + len(VERSION)
 _PAIR_OVERHEAD = 2 * LENGTH.size
-_BARE = FLOATS | INTEGERS | NUMBERED | {MySQLType.YEAR, MySQLType.BIT}
+_BARE = FLOATS | INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}
 """Types whose values stand without quotes."""
 
 
@@ -50,7 +50,7 @@ class Writer:
     def _keys(self, rows: pa.RecordBatch) -> list[bytes]:
         commit_ts, partitions = rows.column("_commit_ts"), rows.column("_partition")
         if commit_ts.null_count:
-            raise Uncovered
+            raise NotOnFastPath
         pieces: list[Piece] = ['{"ts":', integers(commit_ts), self._table]
         if partitions.null_count < len(partitions):
             pieces.append(pc.fill_null(joined([',"ptn":', integers(partitions)], len(partitions)), ""))
@@ -66,7 +66,7 @@ class Writer:
             yield from image(self._cells, rows.column("after"))
         if op is Op.UPDATE and self._options.output_old_value:
             if self._options.only_output_updated_columns:
-                raise Uncovered
+                raise NotOnFastPath
             yield '},"p":{'
             yield from image(self._cells, rows.column("before"))
         yield "}}"
@@ -79,7 +79,7 @@ class Writer:
         for row, (key, value) in enumerate(zip(keys, values, strict=True)):
             added = len(key) + len(value) + _PAIR_OVERHEAD
             if added > largest:
-                raise Uncovered
+                raise NotOnFastPath
             if row > begin and (row - begin >= most or size + added > limit):
                 borders.append(row)
                 begin, size = row, _MESSAGE_OVERHEAD

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.types import arrow_type
-from tidewire.arrow.write.pieces import LEFT_TO_CODEC, Piece, Uncovered, joined
+from tidewire.arrow.write.pieces import LEFT_TO_CODEC, NotOnFastPath, Piece, joined
 from tidewire.codec import Options
 from tidewire.codec.compression import compress
-from tidewire.codec.large import RECORD_OVERHEAD
 from tidewire.codec.options import Compression
+from tidewire.codec.size_limits import RECORD_OVERHEAD
 from tidewire.model import Op, TableSchema
 
 Shape = Callable[[Op, pa.RecordBatch], Iterable[Piece]]
@@ -31,7 +31,7 @@ def by_op(rows: pa.RecordBatch) -> tuple[Sequence[tuple[Op, pa.RecordBatch]], pa
     names = rows.schema.names
     partial = "_absent" in names and rows.column("_absent").null_count < rows.num_rows
     if partial or rows.nbytes > _MOST_BYTES or pc.any(rows.column("_key_only")).as_py():
-        raise Uncovered
+        raise NotOnFastPath
     after = rows.column("after").is_valid()
     before = rows.column("before").is_valid() if "before" in names else pa.repeat(False, rows.num_rows)
     places = {
@@ -41,7 +41,7 @@ def by_op(rows: pa.RecordBatch) -> tuple[Sequence[tuple[Op, pa.RecordBatch]], pa
     }
     present = {op: found for op, found in places.items() if len(found)}
     if sum(map(len, present.values())) < rows.num_rows:
-        raise Uncovered
+        raise NotOnFastPath
     if len(present) == 1:
         return [(op, rows) for op in present], None
     order = pc.sort_indices(pa.concat_arrays(list(present.values())))
@@ -104,7 +104,7 @@ def changes_of(table: TableSchema, rows: pa.RecordBatch) -> tuple[Sequence[Chang
     struct = pa.struct([pa.field(column.name, arrow_type(column)) for column in table.columns])
     images = [field.type for field in rows.schema if field.name in ("after", "before")]
     if not table.columns or any(type_ != struct for type_ in images):
-        raise Uncovered
+        raise NotOnFastPath
     apart, order = by_op(rows)
     return [Changes(op, part) for op, part in apart], order
 
@@ -135,5 +135,5 @@ def packed(values: list[bytes], options: Options) -> list[bytes]:
     """The values as they go on the wire, if none needs a large message's treatment."""
     values = compressed(values, options)
     if max(map(len, values), default=0) + RECORD_OVERHEAD > options.max_message_bytes:
-        raise Uncovered
+        raise NotOnFastPath
     return values

@@ -17,7 +17,7 @@ Piece: TypeAlias = "str | bytes | pa.Array"
 """A part of every message. Those of one message are all text or all bytes."""
 
 
-class Uncovered(ValueError):
+class NotOnFastPath(ValueError):
     """These rows are for the codec."""
 
 

@@ -21,13 +21,13 @@ from tidewire.arrow.write.texts import PLAIN
 from tidewire.codec import Options, Resources
 from tidewire.codec.avro.wire import signed
 from tidewire.codec.craft.varint import varint
-from tidewire.codec.large import RECORD_OVERHEAD, Packing
 from tidewire.codec.options import IntegrityCheck
 from tidewire.codec.simple.avro_format import write_value
 from tidewire.codec.simple.avro_wire import message_schema
 from tidewire.codec.simple.wire import OP_WORDS, PROTOCOL, VERSION
+from tidewire.codec.size_limits import RECORD_OVERHEAD, Packing
 from tidewire.model import Column, Generated, MySQLType, TableSchema
-from tidewire.model.types import INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, INTEGERS, STRINGS, TEMPORAL
 
 Pieces = Callable[[pa.Array], Sequence[Piece]]
 
@@ -187,7 +187,7 @@ def _always(branch: str, pieces: Pieces) -> Callable[[Column, Policy, str], _Val
 
 _VALUES: Mapping[MySQLType, Callable[[Column, Policy, str], _Value]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _integer),
-    **dict.fromkeys(NUMBERED, _numbered),
+    **dict.fromkeys(ENUM_SET, _numbered),
     **dict.fromkeys(STRINGS, _string),
     **dict.fromkeys(TEMPORAL | {MySQLType.DECIMAL, MySQLType.VECTOR}, _plain),
     MySQLType.TIMESTAMP: _timestamp,

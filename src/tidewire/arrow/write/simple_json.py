@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.write.fragments import Cell, base64_texts, escaped, image
 from tidewire.arrow.write.operations import without_keys
-from tidewire.arrow.write.pieces import Piece, Uncovered, constant, joined
+from tidewire.arrow.write.pieces import NotOnFastPath, Piece, constant, joined
 from tidewire.arrow.write.texts import PLAIN, Text, always, integers
 from tidewire.codec import Options, Resources
 from tidewire.codec.gotext import STANDARD
@@ -42,9 +42,9 @@ class Writer:
     def _message(self, op: Op, rows: pa.RecordBatch) -> Iterator[Piece]:
         commit_ts = rows.column("_commit_ts")
         if not self._cells or self._table.version is None or commit_ts.null_count:
-            raise Uncovered
+            raise NotOnFastPath
         if self._options.integrity_check_level is not IntegrityCheck.NONE:
-            raise Uncovered
+            raise NotOnFastPath
         yield self._head
         yield self._table_ids(rows.column("_partition"))
         yield f',"type":"{OP_WORDS[op]}","commitTs":'

@@ -1,7 +1,7 @@
 """Whole columns to the texts of their values, as all protocols print them.
 
 Everything is done by compiled calls on columns; single values are looked at only where they need it, such as floats
-with an exponent. :class:`~tidewire.arrow.write.pieces.Uncovered` says that only the codec knows a value's text.
+with an exponent. :class:`~tidewire.arrow.write.pieces.NotOnFastPath` says that only the codec knows a value's text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import arrow_type
-from tidewire.arrow.write.pieces import Uncovered, constant, joined
+from tidewire.arrow.write.pieces import NotOnFastPath, constant, joined
 from tidewire.codec.gotext import plain_number
 from tidewire.model import Column, MySQLType
 from tidewire.model.types import FLOATS, INTEGERS
@@ -32,7 +32,7 @@ def unsigned(values: pa.Array) -> pa.Array:
     """Integers that an unsigned column of 64 bits holds."""
     ends = pc.min_max(values).as_py()
     if ends["min"] is not None and not 0 <= ends["min"] <= ends["max"] < 1 << 64:
-        raise Uncovered
+        raise NotOnFastPath
     return pc.cast(values, pa.string())
 
 
@@ -41,7 +41,7 @@ def floats(write: Callable[[float], str]) -> Text:
 
     def text(values: pa.Array) -> pa.Array:
         if not pc.all(pc.is_finite(values), min_count=0).as_py():
-            raise Uncovered
+            raise NotOnFastPath
         texts = pc.cast(values, pa.string())
         long = pc.match_substring(texts, "e")
         if not pc.any(long, min_count=1).as_py():
@@ -66,7 +66,7 @@ _DECIMAL = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"
 
 def _decimal_texts(values: pa.Array) -> pa.Array:
     if not pc.all(pc.match_substring_regex(values, _DECIMAL), min_count=0).as_py():
-        raise Uncovered
+        raise NotOnFastPath
     return values
 
 
@@ -87,7 +87,7 @@ def _within(values: pa.Array, first: int, end: int) -> pa.Array:
     """Dates and times, if all are from the one second since the epoch on and before the other."""
     ends = pc.min_max(pc.cast(values, pa.timestamp("s"), safe=False).cast(pa.int64())).as_py()
     if ends["min"] is not None and not first <= ends["min"] <= ends["max"] < end:
-        raise Uncovered
+        raise NotOnFastPath
     return values
 
 
@@ -119,7 +119,7 @@ def _spans(column: Column, _: Policy) -> Text:
     def text(values: pa.Array) -> pa.Array:
         ends = pc.min_max(values).as_py()
         if ends["min"] is not None and max(-ends["min"], ends["max"]) >= 1 << 62:
-            raise Uncovered
+            raise NotOnFastPath
         size = pc.abs(values)
         hours = pc.divide(size, _HOUR)
         rest = pc.cast(pc.subtract(size, pc.multiply(hours, _HOUR)), pa.time64("us"))
@@ -144,7 +144,7 @@ def _enums(column: Column, _: Policy) -> Text:
 def _looked_up(values: pa.Array, texts: Mapping[str, str]) -> pa.Array:
     places = pc.index_in(values, pa.array(texts, pa.string()))
     if places.null_count != values.null_count:
-        raise Uncovered
+        raise NotOnFastPath
     return pa.array(texts.values(), pa.string()).take(places)
 
 
@@ -157,7 +157,7 @@ def _sets(column: Column, _: Policy) -> Text:
         try:
             return str(sum(bits[name] for name in value.split(",") if name))
         except KeyError:
-            raise Uncovered from None
+            raise NotOnFastPath from None
 
     return lambda values: _looked_up(
         values, {value: mask(value) for value in pc.unique(values).to_pylist() if value is not None}
@@ -171,7 +171,7 @@ def _vectors(_: Column, __: Policy) -> Text:
         lengths = pc.list_value_length(values)
         flat = pc.list_flatten(values)
         if flat.null_count:
-            raise Uncovered
+            raise NotOnFastPath
         ends = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(pc.fill_null(lengths, 0))])
         lists = pa.ListArray.from_arrays(ends, number(flat), mask=pc.is_null(values))
         return joined(["[", pc.binary_join(lists, ","), "]"], len(values))
@@ -185,7 +185,7 @@ def always(text: Text) -> Callable[[Column, Policy], Text]:
 
 
 def _unknown(_: pa.Array) -> pa.Array:
-    raise Uncovered
+    raise NotOnFastPath
 
 
 PLAIN: Final[Mapping[MySQLType, Callable[[Column, Policy], Text]]] = {

@@ -50,7 +50,7 @@ class QueueSink:
         self._encoders: dict[str, Encoder] = {}
         self._packs = name in _PACKING
         self._at_start = bootstrap.all_at_start
-        says_schemas = bootstrap.enabled and self._codec.carries(options).bootstrap
+        says_schemas = bootstrap.enabled and self._codec.capabilities(options).bootstrap
         self._bootstraps = Bootstraps(bootstrap, clock) if says_schemas else None
 
     def begin(self, tables: Sequence[TableSchema]) -> None:

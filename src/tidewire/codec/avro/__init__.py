@@ -19,12 +19,12 @@ from tidewire.codec.avro.decoder import Decoder
 from tidewire.codec.avro.encoder import Encoder
 from tidewire.codec.avro.inspector import inspect
 from tidewire.codec.base import Resources
-from tidewire.codec.facts import Carries
+from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.options import IntegrityCheck, Options
 from tidewire.model import Event, Message
 from tidewire.registry.base import Registry
 
-__all__ = ["Decoder", "Encoder", "carries", "decode", "encode", "inspect"]
+__all__ = ["Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
 
 
 def encode(events: Iterable[Event], *, registry: Registry | None = None, **options: Any) -> Iterator[Message]:
@@ -37,7 +37,7 @@ def decode(message: Message, *, registry: Registry | None = None, **options: Any
     return Decoder(Options(**options), Resources(registry=registry)).decode(message)
 
 
-def carries(options: Options = Options()) -> Carries:
+def capabilities(options: Options = Options()) -> Capabilities:
     """What Avro can say: values with a rough type, and a schema per table; of the change itself little by default.
 
     A delete has a commit ts only where it has a value; a checksum is that of the row which is sent.
@@ -50,7 +50,7 @@ def carries(options: Options = Options()) -> Carries:
         "deleted values": before,
         "checksum": extension and options.integrity_check_level is IntegrityCheck.CORRECTNESS,
     }
-    return Carries(
+    return Capabilities(
         row=frozenset({"nullability", "enum elements", "enum texts"} | {fact for fact in told if told[fact]}),
         ddl=frozenset({"commit ts", "table name", "database name", "type"}) if controls else None,
         watermark=controls,

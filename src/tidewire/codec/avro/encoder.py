@@ -39,8 +39,8 @@ from tidewire.codec.avro.wire import CONTROL, HEADER, PROTOCOL, AvroType, Kind, 
 from tidewire.codec.base import Resources
 from tidewire.codec.checksum import row_checksum
 from tidewire.codec.gotext import STANDARD
-from tidewire.codec.large import RECORD_OVERHEAD
 from tidewire.codec.options import Options
+from tidewire.codec.size_limits import RECORD_OVERHEAD
 from tidewire.errors import EncodeError, MessageTooLarge
 from tidewire.model import (
     Bootstrap,

@@ -28,7 +28,7 @@ from tidewire.codec.gotext import STANDARD, json_number
 from tidewire.codec.options import DecimalMode, IntegrityCheck, Options, UnsignedBigintMode
 from tidewire.errors import EncodeError
 from tidewire.model import Column, MySQLType, TableSchema
-from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
 from tidewire.model.values import float32
 
 ENCODE_FAILED = "CDC:ErrAvroEncodeFailed"
@@ -215,7 +215,7 @@ def _numbered(column: Column, _: Options) -> _Wire:
 _WIRES: Mapping[MySQLType, Callable[[Column, Options], _Wire]] = {
     **dict.fromkeys(INTEGERS, _integer),
     **dict.fromkeys(STRINGS, lambda column, _: _Wire("bytes", "BLOB") if column.is_binary else _Wire("string", "TEXT")),
-    **dict.fromkeys(NUMBERED, _numbered),
+    **dict.fromkeys(ENUM_SET, _numbered),
     **dict.fromkeys(TEMPORAL | {MySQLType.JSON}, lambda column, _: _Wire("string", column.type.name)),
     MySQLType.NEWDATE: lambda *_: _Wire("string", "DATE"),
     MySQLType.BIGINT: _bigint,

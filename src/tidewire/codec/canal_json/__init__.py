@@ -13,11 +13,11 @@ from typing import Any
 from tidewire.codec.canal_json.decoder import Decoder
 from tidewire.codec.canal_json.encoder import Encoder
 from tidewire.codec.canal_json.inspector import inspect
-from tidewire.codec.facts import Carries
+from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.options import Options
 from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "carries", "decode", "encode", "inspect"]
+__all__ = ["Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
 
 
 def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
@@ -30,7 +30,7 @@ def decode(message: Message, **options: Any) -> Iterator[Event]:
     return Decoder(Options(**options)).decode(message)
 
 
-def carries(options: Options = Options()) -> Carries:
+def capabilities(options: Options = Options()) -> Capabilities:
     """What Canal-JSON can say: types as text; timestamps and watermarks with the extension only."""
     extension = options.enable_tidb_extension
     told = {
@@ -43,7 +43,7 @@ def carries(options: Options = Options()) -> Carries:
         "enum elements": options.content_compatible,
         "enum texts": options.content_compatible,
     }
-    return Carries(
+    return Capabilities(
         row=frozenset({"column types"} | {fact for fact, is_told in told.items() if is_told}),
         ddl=frozenset({"table name", "database name", "kind"} | ({"commit ts"} if extension else set())),
         watermark=extension,

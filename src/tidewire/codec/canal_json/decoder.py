@@ -13,8 +13,8 @@ from typing import Any
 from tidewire.codec.base import Resources
 from tidewire.codec.canal_json.types import PROTOCOL, WATERMARK_TYPE
 from tidewire.codec.jsontext import Pairs, Reader, read_json, repeated, shown, text
-from tidewire.codec.large import Packing
 from tidewire.codec.options import Options
+from tidewire.codec.size_limits import Packing
 from tidewire.errors import DecodeError
 from tidewire.model import (
     Column,

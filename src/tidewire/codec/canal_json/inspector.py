@@ -7,8 +7,8 @@ from typing import Any
 
 from tidewire.codec.base import Field, Resources
 from tidewire.codec.canal_json.types import PROTOCOL
-from tidewire.codec.large import Packing
 from tidewire.codec.options import Options
+from tidewire.codec.size_limits import Packing
 from tidewire.codec.spans import json_fields, moment, name_of
 from tidewire.model import JavaSQLType, Message
 from tidewire.model.tso import LOGICAL_BITS

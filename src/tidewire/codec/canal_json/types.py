@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tidewire.codec.gotext import plain_decimal, plain_integer, plain_number
 from tidewire.model import Column, JavaSQLType, MySQLType, Value
-from tidewire.model.types import BLOBS, FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import BLOBS, ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
 
 PROTOCOL: Final = "canal-json"
 WATERMARK_TYPE: Final = "TIDB_WATERMARK"
@@ -95,7 +95,7 @@ def _string(column: Column, value: Any) -> str | bytes:
 _TEXTS: Mapping[MySQLType, Callable[[Column, Any], str | bytes]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, lambda _, value: plain_integer(value)),
     **dict.fromkeys(FLOATS, lambda column, value: plain_number(value, single=column.type is MySQLType.FLOAT)),
-    **dict.fromkeys(NUMBERED, lambda _, value: plain_integer(value.index, signed=False)),
+    **dict.fromkeys(ENUM_SET, lambda _, value: plain_integer(value.index, signed=False)),
     **dict.fromkeys(TEMPORAL, lambda _, value: str(value.text)),
     **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: _text(value)),
     **dict.fromkeys(STRINGS, _string),

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.craft.decoder import Decoder
 from tidewire.codec.craft.encoder import Encoder
 from tidewire.codec.craft.inspector import inspect
-from tidewire.codec.facts import Carries
 from tidewire.codec.options import Options
 from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "carries", "decode", "encode", "inspect"]
+__all__ = ["Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
 
 
 def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
@@ -34,10 +34,10 @@ def decode(message: Message, **options: Any) -> Iterator[Event]:
     return Decoder(Options(**options)).decode(message)
 
 
-def carries(options: Options = Options()) -> Carries:
+def capabilities(options: Options = Options()) -> Capabilities:
     """What Craft can say: the same as Open Protocol, more briefly."""
     deleted = frozenset(() if options.delete_only_output_handle_key_columns else {"deleted values"})
-    return Carries(
+    return Capabilities(
         row=deleted
         | {"commit ts", "partition", "handle key", "old values", "column types", "column flags", "nullability"},
         ddl=frozenset({"commit ts", "table name", "database name", "type"}),

@@ -18,8 +18,8 @@ from tidewire.codec.craft.chunks import (
 )
 from tidewire.codec.craft.layout import NO_PARTITION, VERSION, EventType, GroupType, Heading
 from tidewire.codec.craft.varint import PROTOCOL, reversed_uvarint, uvarint, varint
-from tidewire.codec.images import emitted_columns
 from tidewire.codec.options import LargeMessage, Options
+from tidewire.codec.row_columns import emitted_columns
 from tidewire.errors import EncodeError, OptionError
 from tidewire.model import (
     Bootstrap,
@@ -35,7 +35,7 @@ from tidewire.model import (
     Value,
     Watermark,
 )
-from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
 from tidewire.model.values import float32
 
 ROW_OVERHEAD = 32
@@ -281,7 +281,7 @@ def _string(_: Column, value: str | bytes) -> bytes:
 _WRITERS: Mapping[MySQLType, Callable[[Column, Any], bytes | None]] = {
     **dict.fromkeys(INTEGERS, _integer),
     **dict.fromkeys(FLOATS, _float),
-    **dict.fromkeys(NUMBERED, lambda _, value: uvarint(value.index)),
+    **dict.fromkeys(ENUM_SET, lambda _, value: uvarint(value.index)),
     **dict.fromkeys(TEMPORAL, lambda _, value: value.text.encode()),
     **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: value.encode()),
     **dict.fromkeys(STRINGS, _string),

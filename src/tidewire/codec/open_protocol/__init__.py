@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tidewire.codec.facts import Carries
+from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.open_protocol.decoder import Decoder
 from tidewire.codec.open_protocol.encoder import Encoder
 from tidewire.codec.open_protocol.inspector import inspect
 from tidewire.codec.options import Options
 from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "carries", "decode", "encode", "inspect"]
+__all__ = ["Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
 
 
 def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
@@ -33,11 +33,11 @@ def decode(message: Message, **options: Any) -> Iterator[Event]:
     return Decoder(Options(**options)).decode(message)
 
 
-def carries(options: Options = Options()) -> Carries:
+def capabilities(options: Options = Options()) -> Capabilities:
     """What Open Protocol can say: columns with types and flags, but neither schemas nor names behind ENUM and SET."""
     old = frozenset({"old values"} if options.output_old_value and not options.only_output_updated_columns else ())
     deleted = frozenset(() if options.delete_only_output_handle_key_columns else {"deleted values"})
-    return Carries(
+    return Capabilities(
         row=old | deleted | {"commit ts", "partition", "handle key", "column types", "column flags", "nullability"},
         ddl=frozenset({"commit ts", "table name", "database name", "type"}),
     )

@@ -12,9 +12,9 @@ from typing import Any, Final
 from tidewire.codec.base import Resources
 from tidewire.codec.columns import described_column
 from tidewire.codec.jsontext import Pairs, Reader, once, read_json, shown, text
-from tidewire.codec.large import Packing
 from tidewire.codec.open_protocol.wire import PROTOCOL, Frame, MessageType, go_unquote, pairs
 from tidewire.codec.options import Options
+from tidewire.codec.size_limits import Packing
 from tidewire.errors import DecodeError
 from tidewire.model import (
     Column,

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, assert_never
 
 from tidewire.codec.base import Resources
 from tidewire.codec.gotext import JSONITER, json_number, plain_decimal, plain_integer
-from tidewire.codec.images import changed_columns, emitted_columns, handle_key_columns
-from tidewire.codec.large import RECORD_OVERHEAD, Packing
 from tidewire.codec.open_protocol.wire import LENGTH, PROTOCOL, VERSION, MessageType, frame, go_quote
 from tidewire.codec.options import LargeMessage, Options
+from tidewire.codec.row_columns import changed_columns, emitted_columns, handle_key_columns
+from tidewire.codec.size_limits import RECORD_OVERHEAD, Packing
 from tidewire.errors import EncodeError, MessageTooLarge, OptionError, TidewireError
 from tidewire.model import Bootstrap, Column, Ddl, Event, Message, MySQLType, Row, RowChange, Value, Watermark
-from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS, NUMBERED, TEMPORAL
+from tidewire.model.types import BLOBS, CHARS, ENUM_SET, FLOATS, INTEGERS, TEMPORAL
 
 _PAIR_OVERHEAD = 2 * LENGTH.size
 _MESSAGE_OVERHEAD = RECORD_OVERHEAD + len(VERSION)
@@ -235,7 +235,7 @@ def _bytes(value: str | bytes) -> bytes:
 _WRITERS: Mapping[MySQLType, Callable[[Column, Any], bytes]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _integer),
     **dict.fromkeys(FLOATS, _float),
-    **dict.fromkeys(NUMBERED, lambda column, value: _unsigned(column, value.index)),
+    **dict.fromkeys(ENUM_SET, lambda column, value: _unsigned(column, value.index)),
     **dict.fromkeys(TEMPORAL, lambda _, value: _quote(value.text)),
     **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: _quote(value)),
     **dict.fromkeys(CHARS, _string),

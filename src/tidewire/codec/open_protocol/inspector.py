@@ -7,9 +7,9 @@ from itertools import zip_longest
 from typing import Any
 
 from tidewire.codec.base import Field, Resources
-from tidewire.codec.large import Packing
 from tidewire.codec.open_protocol.wire import LENGTH, PROTOCOL, VERSION, Frame, MessageType, frames
 from tidewire.codec.options import Options
+from tidewire.codec.size_limits import Packing
 from tidewire.codec.spans import json_fields, moment, name_of
 from tidewire.errors import DecodeError
 from tidewire.model import ColumnFlag, DdlType, Message, MySQLType

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tidewire.codec.facts import Carries
+from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.options import IntegrityCheck, Options
 from tidewire.codec.simple.decoder import Decoder
 from tidewire.codec.simple.encoder import Encoder
@@ -17,7 +17,7 @@ from tidewire.codec.simple.inspector import inspect
 from tidewire.codec.simple.schema import SchemaCache
 from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "SchemaCache", "carries", "decode", "encode", "inspect"]
+__all__ = ["Decoder", "Encoder", "SchemaCache", "capabilities", "decode", "encode", "inspect"]
 
 
 def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
@@ -30,10 +30,10 @@ def decode(message: Message, **options: Any) -> Iterator[Event]:
     return Decoder(Options(**options)).decode(message)
 
 
-def carries(options: Options = Options()) -> Carries:
+def capabilities(options: Options = Options()) -> Capabilities:
     """What Simple can say: nearly everything, since it sends whole schemas; column ids and start ts it leaves out."""
     checksum = {"checksum"} if options.integrity_check_level is IntegrityCheck.CORRECTNESS else frozenset[str]()
-    return Carries(
+    return Capabilities(
         row=_ROW_FACTS | checksum,
         ddl=frozenset({"commit ts", "table name", "kind", "table schema"}),
         bootstrap=True,

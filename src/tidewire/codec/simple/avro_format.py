@@ -17,7 +17,7 @@ from tidewire.codec.simple.json_format import enum_value, finite, read_timestamp
 from tidewire.codec.simple.wire import BOOTSTRAP, OP_WORDS, PROTOCOL, WATERMARK, Wire
 from tidewire.errors import DecodeError
 from tidewire.model import Column, MySQLType, Value
-from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
 from tidewire.model.values import float32
 
 Branch: TypeAlias = tuple[str, Wire]
@@ -200,7 +200,7 @@ def _write_text(column: Column, value: Any, zone: str) -> Branch:
 
 _WRITERS: Mapping[MySQLType, Callable[[Column, Any, str], Branch]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _write_integer),
-    **dict.fromkeys(NUMBERED, lambda _, value, zone: _long(_to_signed(value.index))),
+    **dict.fromkeys(ENUM_SET, lambda _, value, zone: _long(_to_signed(value.index))),
     **dict.fromkeys(STRINGS, _write_string),
     **dict.fromkeys(_TEXTS | {MySQLType.BIT}, _write_text),
     MySQLType.FLOAT: lambda _, value, zone: _boxed("Float", float32(finite(value))),

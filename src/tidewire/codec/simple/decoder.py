@@ -8,11 +8,11 @@ from dataclasses import replace
 from tidewire.codec.base import Resources
 from tidewire.codec.checksum import row_checksum
 from tidewire.codec.jsontext import Reader, shown
-from tidewire.codec.large import Packing
 from tidewire.codec.options import CorruptionHandling, IntegrityCheck, Options
 from tidewire.codec.simple.formats import format_of
 from tidewire.codec.simple.schema import SchemaCache, signed, table_from_wire
 from tidewire.codec.simple.wire import BOOTSTRAP, OP_WORDS, PROTOCOL, VERSION, WATERMARK
+from tidewire.codec.size_limits import Packing
 from tidewire.errors import DecodeError, SchemaUnknown
 from tidewire.model import (
     Bootstrap,

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from tidewire.codec.base import Field, Resources
-from tidewire.codec.large import Packing
 from tidewire.codec.options import Compression, EncodingFormat, Options
 from tidewire.codec.simple.avro_walk import Walk
 from tidewire.codec.simple.avro_wire import message_schema
 from tidewire.codec.simple.wire import PROTOCOL
+from tidewire.codec.size_limits import Packing
 from tidewire.codec.spans import json_fields, moment
 from tidewire.errors import DecodeError
 from tidewire.model import Message

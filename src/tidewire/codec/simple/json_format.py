@@ -13,7 +13,7 @@ from tidewire.codec.gotext import STANDARD, plain_decimal, plain_number
 from tidewire.codec.jsontext import Reader, once, read_json, shown, text
 from tidewire.codec.simple.wire import PROTOCOL, Wire
 from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValue, Time, Timestamp, Value
-from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
 from tidewire.model.values import enum_text, float32, set_text
 
 _ORDER: Final = (
@@ -129,7 +129,7 @@ _Writer = Callable[[Column, Any, str], str | bytes | Wire]
 _WRITERS: Mapping[MySQLType, _Writer] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, lambda _, value, zone: f"{value:d}"),
     **dict.fromkeys(FLOATS, lambda column, value, _: plain_number(value, single=column.type is MySQLType.FLOAT)),
-    **dict.fromkeys(NUMBERED, lambda _, value, zone: f"{value.index:d}"),
+    **dict.fromkeys(ENUM_SET, lambda _, value, zone: f"{value.index:d}"),
     **dict.fromkeys(TEMPORAL, lambda _, value, zone: value.text),
     **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value, zone: textual(value)),
     **dict.fromkeys(STRINGS, _write_string),

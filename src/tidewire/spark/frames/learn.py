@@ -36,7 +36,7 @@ def learn(df: DataFrame, name: str, *, options: Mapping[str, str] | None = None)
         registry = open_registry(parsed.schema_registry)
         ids = sorted(int(line) for line in _found(df, "ids", reading(name, options, None)))
         return Schemas(texts={number: registry.schema(number) for number in ids})
-    if not protocol(name).carries(parsed).needs_schema:
+    if not protocol(name).capabilities(parsed).needs_schema:
         return Schemas()
     lines = _found(df, "schemas", reading(name, options, None))
     tables = [table_schema(json.loads(line)) for line in sorted(lines)]

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from tidewire.arrow.convert import text_reader
 from tidewire.arrow.policy import Policy
-from tidewire.arrow.restore import Fractions, restored
+from tidewire.arrow.to_model import Fractions, restored
 from tidewire.model import Column, TableSchema
-from tidewire.model.types import NUMBERED
+from tidewire.model.types import ENUM_SET
 from tidewire.sync.rules import Mask, Rules, hashed, redaction
 
 _IMAGES = ("after", "before")
@@ -48,7 +48,7 @@ def _values(values: pa.Array, column: Column, mask: Mask | None, rules: Rules, p
     text = redaction(column) if mask is Mask.REDACT else None
     if text is None:
         return pa.nulls(len(values), values.type)
-    if isinstance(text, str) and not (column.type in NUMBERED and column.elements):
+    if isinstance(text, str) and not (column.type in ENUM_SET and column.elements):
         return pa.repeat(text_reader(column, policy)([text])[0], len(values))
     return pa.repeat(pa.scalar(text, values.type), len(values))
 

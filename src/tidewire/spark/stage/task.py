@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark import TaskContext
 
 from tidewire.arrow import OpCode, Plan, Reject
-from tidewire.arrow.declare import declared
+from tidewire.arrow.declared_types import declared
 from tidewire.errors import SchemaUnknown, TidewireError
 from tidewire.model import Bootstrap, Ddl, Event, Message, MySQLType, Position, TableSchema, Watermark
 from tidewire.spark.decoding import resources_of

@@ -43,13 +43,13 @@ class TopicSource:
         wait: Callable[[float], Any] | None = None,
     ) -> None:
         codec = protocol(protocol_name)
-        carries = codec.carries(options)
+        capabilities = codec.capabilities(options)
         self._reader = reader
         self._name = protocol_name
         self._options = options
         self._decoder: Parking[Position] = Parking(codec.Decoder(options, resources))
-        self._has_watermarks = carries.watermark
-        self._needs_schemas = carries.needs_schema
+        self._has_watermarks = capabilities.watermark
+        self._needs_schemas = capabilities.needs_schema
         self._follow = follow
         self._clock = clock
         self._closed = threading.Event()

@@ -7,7 +7,7 @@ import pytest
 
 from tidewire.arrow import Policy
 from tidewire.arrow.convert import text_reader
-from tidewire.arrow.restore import Fractions, restored
+from tidewire.arrow.to_model import Fractions, restored
 from tidewire.model import Column
 from tidewire.plain import value_to_plain
 

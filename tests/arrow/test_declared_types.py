@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from tidewire.arrow import decode_batch
-from tidewire.arrow.declare import declared
+from tidewire.arrow.declared_types import declared
 from tidewire.codec import protocol
 from tidewire.model import Column, EnumValue, Index, RowChange, SetValue, TableName, TableSchema
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidewire.arrow.misfits import Reader, demand, fitting, pointing, texts
+from tidewire.arrow.invalid_values import Reader, demand, fitting, pointing, texts
 
 TYPE = pa.int32()
 

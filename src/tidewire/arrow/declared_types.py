@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.convert import names
-from tidewire.arrow.misfits import Misfits, Reader, fitting
+from tidewire.arrow.invalid_values import Misfits, Reader, fitting
 from tidewire.arrow.types import arrow_type
 from tidewire.model import Column, MySQLType, TableSchema
 from tidewire.model.types import TEMPORAL

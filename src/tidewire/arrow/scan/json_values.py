@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.convert import contents, finite, names, plain_decimals, text_reader, usual_form, value_reader
-from tidewire.arrow.misfits import Reader, demand, pointing
+from tidewire.arrow.invalid_values import Reader, demand, pointing
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import arrow_type
 from tidewire.model import Column, MySQLType, Timestamp
-from tidewire.model.types import FLOATS, INTEGERS, NUMBERED, STRINGS
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS
 
 _DIGITS: Final = b"0123456789"
 _MOST_NAMES: Final = 4096
@@ -139,7 +139,7 @@ _READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, _integers),
     **dict.fromkeys(FLOATS, _floats),
     **dict.fromkeys(STRINGS, _strings),
-    **dict.fromkeys(NUMBERED, _numbered),
+    **dict.fromkeys(ENUM_SET, _numbered),
     MySQLType.DECIMAL: _decimals,
     MySQLType.TIMESTAMP: _timestamps,
 }

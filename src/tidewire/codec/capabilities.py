@@ -120,7 +120,7 @@ THE_EVENT: Final = "the event itself"
 
 
 @dataclass(frozen=True, slots=True)
-class Carries:
+class Capabilities:
     """What a protocol can say with given options. ``None``: it has no message for that kind of event."""
 
     row: frozenset[str]
