@@ -82,7 +82,7 @@ class Meter:
 
 def synced(spark: SparkSession, topics: Path, lake: Path, messages: int, maintain: str = "never") -> Meter:
     """A sync to the end of the topics, so many messages a batch."""
-    from tidewire.spark.loop import Job, Sync
+    from tidewire.spark.loop import Job, Loop
     from tidewire.spark.maintain import Every
     from tidewire.spark.source import FileSource
     from tidewire.spark.targets import open_target
@@ -90,7 +90,7 @@ def synced(spark: SparkSession, topics: Path, lake: Path, messages: int, maintai
     job = Job("canal-json", OPTIONS, maintain=Every.parse(maintain))
     meter = Meter()
     source = FileSource(FileTopics(topics), max_messages=messages)
-    Sync(spark, source, open_target(spark, str(lake), "iceberg"), job, meter).run(once=True)
+    Loop(spark, source, open_target(spark, str(lake), "iceberg"), job, meter).run(once=True)
     return meter
 
 

@@ -87,7 +87,7 @@ def peak_memory() -> int:
 
 def run_tidewire(source_of: Callable[[], Source], lake: Path) -> dict[str, Any]:
     """A sync; what each batch took, and its parts."""
-    from tidewire.spark.loop import Job, Sync
+    from tidewire.spark.loop import Job, Loop
     from tidewire.spark.report import PassReport, Point, Silent
     from tidewire.spark.session import session
     from tidewire.spark.snapshot import snapshot
@@ -114,7 +114,7 @@ def run_tidewire(source_of: Callable[[], Source], lake: Path) -> dict[str, Any]:
 
     spark = session("bench", master="local[2]", conf=SETTINGS)
     meter = Meter()
-    Sync(spark, source_of(), open_target(spark, str(lake), "iceberg"), Job("canal-json", OPTIONS), meter).run(once=True)
+    Loop(spark, source_of(), open_target(spark, str(lake), "iceberg"), Job("canal-json", OPTIONS), meter).run(once=True)
     return {"batches": meter.batches, "table": snapshot(spark, str(lake))["shop.orders"], "spark": spark}
 
 

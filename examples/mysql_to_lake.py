@@ -10,7 +10,7 @@ from tidewire.changefeed.assembly import runner_for
 from tidewire.changefeed.checkpoint import FileCheckpoints
 from tidewire.changefeed.config.validate import Request, validate
 from tidewire.changefeed.source import open_source
-from tidewire.spark.loop import Job, Sync
+from tidewire.spark.loop import Job, Loop
 from tidewire.spark.session import borrowed
 from tidewire.spark.source import FileSource
 from tidewire.spark.targets import open_target
@@ -27,7 +27,7 @@ def replicate(upstream: str, folder: Path) -> None:
     runner_for(checked.settings, source, checkpoints, start_ts=checked.start_ts, target_ts=end).run()
     with borrowed() as spark:
         lake, topics = str(folder / "lake"), FileSource(FileTopics(folder / "topics"))
-        Sync(spark, topics, open_target(spark, lake, "iceberg"), Job("simple")).run(once=True)
+        Loop(spark, topics, open_target(spark, lake, "iceberg"), Job("simple")).run(once=True)
         for name, rows in tidewire.snapshot(spark, lake).items():
             print(name, rows.count(), "rows")
 

@@ -17,7 +17,7 @@ from tidewire.cli.show import canonical
 from tidewire.model import Column, MySQLType, Position, TableName
 from tidewire.model.types import FLOATS
 from tidewire.plain import message_from_plain
-from tidewire.spark.loop import Job, Sync
+from tidewire.spark.loop import Job, Loop
 from tidewire.spark.report import Observer, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
@@ -67,7 +67,7 @@ def job_of(topic: str, name: str, folder: Path, **settings: Any) -> Job:
 def synced(spark: SparkSession, topics: FileTopics, target: Path, job: Job, observer: Observer = Silent()) -> State:
     """Sync what there is."""
     place = open_target(spark, str(target), job.format)
-    return Sync(spark, FileSource(topics), place, job, observer).run(once=True)
+    return Loop(spark, FileSource(topics), place, job, observer).run(once=True)
 
 
 def assert_equal(

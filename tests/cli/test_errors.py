@@ -170,7 +170,7 @@ SITUATIONS = [
     Situation(
         "two protocols",
         "kafka://127.0.0.1:{port}/orders?protocol=simple {lake} -p canal-json",
-        ("the URI of the source says simple, --protocol says canal-json; give one of them",),
+        ("the URI of the source says simple, but canal-json is given; give one of them",),
     ),
     Situation(
         "target of another sync",

@@ -283,7 +283,7 @@ sasl-password = "${PASSWORD}"
             "source.max-offsets-per-batch: only a Kafka source has it",
         ),
         (BROKEN, ("--protocol", "avra"), "'avra' is not one of"),
-        (BROKEN + 'protocol = "avro"', (), "the URI of the source says avro, --protocol says canal-json"),
+        (BROKEN + 'protocol = "avro"', (), "the URI of the source says avro, but canal-json is given"),
         (BROKEN + 'protocol = "maxwell"', (), "says maxwell, which is not one of open-protocol, canal-json"),
         (
             BROKEN.replace('target = "lake"', "") + '[target]\nuri = "lake"\ncatalog = {name = "lake", type = "rest"}',

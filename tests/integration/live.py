@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from integration.kafka_topics import PATIENCE
-from tidewire.spark.loop import Job, Sync
+from tidewire.spark.loop import Job, Loop
 from tidewire.spark.report import PassReport, Point
 from tidewire.spark.source import open_source
 from tidewire.spark.targets import open_target
@@ -19,7 +19,7 @@ class Follower:
 
     def __init__(self, end: int) -> None:
         self.end = end
-        self.running: Sync | None = None
+        self.running: Loop | None = None
         self.passes = 0
         self._applied = 0
         self._changed = threading.Condition()
@@ -45,8 +45,8 @@ class Follower:
             assert self._changed.wait_for(lambda: self._applied >= ts, PATIENCE), f"{self._applied} instead of {ts}"
 
 
-def sync_of(spark: SparkSession, uri: str, target: Path, job: Job, observer: Follower) -> Sync:
+def sync_of(spark: SparkSession, uri: str, target: Path, job: Job, observer: Follower) -> Loop:
     """A sync from Kafka that the observer can stop."""
     place = open_target(spark, str(target), job.format)
-    observer.running = Sync(spark, open_source(uri), place, job, observer)
+    observer.running = Loop(spark, open_source(uri), place, job, observer)
     return observer.running

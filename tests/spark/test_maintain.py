@@ -20,7 +20,7 @@ from tidewire.model import Position, TableName
 from tidewire.model.tso import LOGICAL_BITS
 from tidewire.spark.apply import Mode
 from tidewire.spark.ledger import KeptPlan, Ledger, Request, ledger_of, newest_plan, read_plans, required_owner
-from tidewire.spark.loop import Sync
+from tidewire.spark.loop import Loop
 from tidewire.spark.maintain import (
     Every,
     Maintained,
@@ -295,7 +295,7 @@ def test_a_sync_maintains_its_tables_between_passes_and_publishes_them_so(spark:
     storage, (first, second) = ledger_of(str(target)), (each.name for each in made.tables)
 
     source = FileSource(made.topics, max_messages=6)
-    Sync(spark, source, place, replace(JOB, maintain=Every(passes=7)), reports).run(once=True)
+    Loop(spark, source, place, replace(JOB, maintain=Every(passes=7)), reports).run(once=True)
 
     (line,) = reports.lines
     assert line.startswith(f"maintenance of {first}: files 6 to 1")

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from growing_topic import JOB, Feed, table
 from sync_checks import synced
 from tidewire.model import TableName
-from tidewire.spark.loop import Job, Sync
+from tidewire.spark.loop import Job, Loop
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
 from tidewire.spark.targets import TARGETS, CommitTag, Field, Target
@@ -83,7 +83,7 @@ def one_of(count: int, spark: SparkSession, folder: Path, job: Job, monkeypatch:
         feed.put(range(number, number + 5), "again")
         counted = Counted(TARGETS[job.format](spark, str(target)))
         with written(monkeypatch) as sizes:
-            Sync(spark, FileSource(feed.topics), counted, job).run(once=True)
+            Loop(spark, FileSource(feed.topics), counted, job).run(once=True)
     rows = {row["id"]: row["c1"] for row in snapshot(spark, str(target))["shop.t000"].collect()}
     assert rows == feed.rows[feed.tables[0].name]
     assert len(snapshot(spark, str(target))) == count
@@ -117,7 +117,7 @@ def test_tables_in_topics_of_their_own_come_out_right_a_few_at_a_time(spark: Spa
     target, job = tmp_path / "lake", replace(JOB, parallel=3)
     counted = Counted(TARGETS["iceberg"](spark, str(target)))
 
-    Sync(spark, FileSource(feed.topics), counted, job).run(once=True)
+    Loop(spark, FileSource(feed.topics), counted, job).run(once=True)
 
     found = snapshot(spark, str(target))
     assert {name: found[name].count() for name in found} == {str(name): len(rows) for name, rows in feed.rows.items()}

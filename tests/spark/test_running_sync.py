@@ -16,7 +16,7 @@ from sync_checks import synced
 from tidewire.errors import AlreadyRunning, Fenced
 from tidewire.spark import execution, loop
 from tidewire.spark.ledger import ask, ledger_of
-from tidewire.spark.loop import Job, PassReport, Point, Sync
+from tidewire.spark.loop import Job, Loop, PassReport, Point
 from tidewire.spark.publications import Publications
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
@@ -66,7 +66,7 @@ class Running:
 
     def __init__(self, spark: SparkSession, topics: FileTopics, target: Path, listener: Listener) -> None:
         place = open_target(spark, str(target), "iceberg")
-        self._sync = Sync(spark, FileSource(topics), place, JOB, listener)
+        self._sync = Loop(spark, FileSource(topics), place, JOB, listener)
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -129,7 +129,7 @@ def test_a_living_sync_refuses_a_second_one_until_it_takes_over(spark: SparkSess
         with pytest.raises(AlreadyRunning):
             synced(spark, topics, target, JOB)
 
-        newer = Sync(spark, FileSource(topics), open_target(spark, str(target), "iceberg"), JOB)
+        newer = Loop(spark, FileSource(topics), open_target(spark, str(target), "iceberg"), JOB)
         script.insert(A, id=2, v="two")
         script.watermark()
         script.write(topics.folder)
@@ -155,7 +155,7 @@ def test_a_driver_that_wakes_up_after_a_take_over_stops_and_changes_nothing(
         script.insert(A, id=1, v="changed")
         script.watermark()
         script.write(topics.folder)
-        newer = Sync(spark, FileSource(topics), open_target(spark, str(target), "iceberg"), JOB)
+        newer = Loop(spark, FileSource(topics), open_target(spark, str(target), "iceberg"), JOB)
         newer.run(once=True, take_over=True)
         versions = Publications(ledger_of(str(target))).newest()
 

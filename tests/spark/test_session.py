@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tidewire.errors import OptionError
+from tidewire.spark.requirements import NEEDS
 from tidewire.spark.session import cloned, iceberg_catalog_conf, session
 
 COLUMNS = "id BIGINT, s STRING, v ARRAY<FLOAT>, at TIMESTAMP_NTZ, d DECIMAL(38,10), u DECIMAL(20,0), b BINARY"
@@ -157,7 +158,7 @@ def test_a_running_session_comes_back_with_new_settings(spark: SparkSession) -> 
 
 
 def test_a_session_without_the_extensions_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidewire.spark.session._EXTENSIONS", ("some.other.Extension",))
+    monkeypatch.setitem(NEEDS, "delta", NEEDS["delta"]._replace(extension="some.other.Extension"))
 
     with pytest.raises(OptionError, match=r"started without some\.other\.Extension"):
         session()

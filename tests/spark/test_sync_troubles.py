@@ -20,7 +20,7 @@ from tidewire.codec import Options
 from tidewire.errors import BrokerError, SyncError, SyncStopped
 from tidewire.model import DdlType, Position, TableSchema
 from tidewire.spark.ledger import Request, ledger_of
-from tidewire.spark.loop import Job, Sync
+from tidewire.spark.loop import Job, Loop
 from tidewire.spark.publications import Publications
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.targets import IcebergTarget
@@ -299,7 +299,7 @@ def in_memory(script: Script, **more: Any) -> MemorySource:
 
 def run(spark: SparkSession, source: MemorySource, target: Path, job: Job = JOB) -> State:
     """Sync what there is in a source."""
-    return Sync(spark, source, IcebergTarget(spark, str(target)), job).run(once=True)
+    return Loop(spark, source, IcebergTarget(spark, str(target)), job).run(once=True)
 
 
 @pytest.mark.slow

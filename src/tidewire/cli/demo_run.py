@@ -16,7 +16,7 @@ from tidewire.model import Row, RowChange
 from tidewire.model.types import TEMPORAL
 from tidewire.plain import value_to_plain
 from tidewire.registry import open_registry
-from tidewire.spark.loop import Job, PassReport, Point, Sync
+from tidewire.spark.loop import Job, Loop, PassReport, Point
 from tidewire.spark.snapshot import Snapshot, snapshot
 from tidewire.spark.source import FileSource
 from tidewire.spark.source.detect import has_watermarks
@@ -85,7 +85,7 @@ class _Recorder:
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
         self.newest = START
-        self.running: Sync | None = None
+        self.running: Loop | None = None
 
     def reached(self, point: Point) -> None:
         """Only finished passes count."""
@@ -138,7 +138,7 @@ def run(spark: Any, folder: Path, name: str, workload: Workload, faults: Iterabl
                 appending.add(at, sent.message)
         recorder.newest = newest
         target = open_target(spark, str(lake), job.format)
-        recorder.running = Sync(spark, FileSource(topics), target, job, recorder)
+        recorder.running = Loop(spark, FileSource(topics), target, job, recorder)
         recorder.running.run(once=True)
     _compare(outcome, production, snapshot(spark, str(lake)))
     outcome.seconds = time.perf_counter() - began

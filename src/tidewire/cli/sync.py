@@ -5,12 +5,9 @@ from __future__ import annotations
 import shlex
 import socket
 import sys
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 import click
 from click.core import ParameterSource
@@ -21,21 +18,18 @@ from tidewire.cli.lines import parse_pairs
 from tidewire.cli.progress import Progress, held_line, progress, ways_out
 from tidewire.cli.spark_session import spark_session
 from tidewire.cli.stopping import Stopping, stopping
-from tidewire.codec import PROTOCOLS, Options
-from tidewire.errors import OptionError, SyncError
-from tidewire.kafka.uri import SCHEMES, KafkaAddress, parameters_of
+from tidewire.codec import PROTOCOLS
+from tidewire.errors import OptionError
+from tidewire.kafka.uri import parameters_of
 from tidewire.sync.config import FORMAT_VERSIONS, FORMATS, MODES, SyncConfig
 from tidewire.sync.rules import Rules, wanted_by
 from tidewire.sync.state import Hold, OnBad
 from tidewire.sync.toml_section import Secrets
 
 if TYPE_CHECKING:
-    from tidewire.spark.job import Job
-    from tidewire.spark.source import Source
+    from tidewire.spark.prepare import Prepared
 
-_ALIASES = {"default": "open-protocol", "flat-avro": "avro"}
 _MASTER_SECONDS = 5.0
-_SAMPLE = 20
 _HOLDS_SHOWN = 20
 
 
@@ -174,49 +168,38 @@ def sync(
     for name, text in {"source": source, "target": target, **given, **conf}.items():
         secrets.add(name, text)
     hide(secrets)
-    place = _place(source, parameters, most_offsets)
-    protocol_name = _protocol(place, protocol_name, ctx)
-    options = dict(config.option) | given
-    _check_options(options)
-    rules = _rules(tables, config)
-    _check_catalog(target_format, config.catalog)
+    asked = replace(
+        config,
+        source=source,
+        parameters=parameters,
+        protocol=protocol_name,
+        option=dict(config.option) | given,
+        target=target,
+        target_format=target_format,
+        format_version=int(format_version),
+        mode=mode,
+        on_bad_message=on_bad,
+        until=until,
+        parallel=parallel,
+        maintain_every=maintain_every,
+        patience=patience,
+        max_offsets_per_batch=most_offsets,
+        rules=_rules(tables, config),
+    )
+    _check_protocol(asked, ctx)
     with stopping() as signals, progress(target) as shown:
-        shown.told(secrets.hide(f"reading {place.partition('?')[0]} as {protocol_name}"))
+        shown.told(secrets.hide(f"reading {source.partition('?')[0]}"))
         try:
-            from tidewire.spark.apply import Mode
-            from tidewire.spark.job import Job
-            from tidewire.spark.maintain import Every, parse_age
-            from tidewire.spark.source import open_source
-            from tidewire.spark.source.detect import check_readable, completed, has_watermarks
+            from tidewire.spark.prepare import prepared
         except ModuleNotFoundError as error:
             raise missing(error, "sync") from error
-        every, waits = Every.parse(maintain_every), parse_age(patience, "patience").total_seconds()
-        with closing(open_source(place)) as topics:
-            sample = topics.sample(_SAMPLE)
-            options = completed(protocol_name, dict(topics.options) | options, sample)
-            check_readable(protocol_name, options, sample)
-            job = Job(
-                protocol_name,
-                options,
-                has_watermarks=has_watermarks(protocol_name, options),
-                mode=Mode(mode),
-                format_version=int(format_version),
-                format=target_format,
-                catalog=config.catalog_name,
-                on_bad=OnBad(on_bad),
-                until=until,
-                parallel=parallel,
-                maintain=every,
-                rules=rules,
-                keep_rejected=config.keep_rejected_bytes is not False,
-                patience=waits,
-            )
-            _check_limits(job, topics, shown)
-            _check_target(target, topics, job, take_over)
+        with closing(prepared(asked, take_over=take_over)) as ready:
+            for note in ready.notes:
+                shown.told(note)
             _check_master(master)
             shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
             with spark_session("tidewire sync", signals, master=master, conf=dict(config.spark) | conf) as spark:
-                holds = _run(spark, topics, target, config, job, shown, signals, once=once, take_over=take_over)
+                holds = _run(spark, ready, shown, signals, once=once, take_over=take_over)
     for hold in holds[:_HOLDS_SHOWN]:
         click.echo(_held(hold), err=True)
     if len(holds) > _HOLDS_SHOWN:
@@ -230,90 +213,35 @@ def sync(
 
 
 def _run(
-    spark: Any,
-    topics: Source,
-    target: str,
-    config: SyncConfig,
-    job: Job,
-    shown: Progress,
-    signals: Stopping,
-    *,
-    once: bool,
-    take_over: bool,
+    spark: Any, ready: Prepared, shown: Progress, signals: Stopping, *, once: bool, take_over: bool
 ) -> tuple[Hold, ...]:
     """Run the sync until it ends or a signal stops it; what is held then."""
-    from tidewire.spark.loop import Sync
-    from tidewire.spark.targets import open_target
+    from tidewire.spark.prepare import driven
 
-    running = Sync(
-        spark, topics, open_target(spark, target, job.format, config.catalog, job.format_version), job, shown
-    )
+    with ready.loop(spark, shown) as loop:
 
-    def stop() -> bool:
-        if running.is_driving:
-            shown.told("stopping after this pass; Ctrl-C once more stops at once")
-            running.stop()
-        return running.is_driving
+        def stop() -> bool:
+            begun: bool = loop.is_driving
+            if begun:
+                shown.told("stopping after this pass; Ctrl-C once more stops at once")
+                loop.stop()
+            return begun
 
-    signals.in_order(stop)
-    shown.begin(has_watermarks=job.has_watermarks)
-    try:
-        return running.run(once=once, take_over=take_over).holds
-    except SyncError as error:
-        if not (signals.asked and getattr(error.__cause__, "transient", False)):
-            raise
-        shown.told(f"stopped while waiting: {error.__cause__}")
-        return ()
+        signals.in_order(stop)
+        shown.begin(has_watermarks=ready.job.has_watermarks)
+        state = driven(loop, shown, once=once, take_over=take_over)
+        return () if state is None else state.holds
 
 
 def _held(hold: Hold) -> str:
     return f"held {hold.id}: {hold.table or 'all tables'} at {hold.at} since {hold.since}: {hold.reason}"
 
 
-def _place(source: str, parameters: Mapping[str, str], most_offsets: int | None) -> str:
-    """The source's URI with the parameters that are given elsewhere."""
-    limit = {} if most_offsets is None else {"max-offsets-per-batch": str(most_offsets)}
-    given = dict(parameters) | limit
-    if not source.startswith(SCHEMES):
-        _check_scheme(source)
-        if given:
-            raise OptionError(f"source.{next(iter(given))}", "only a Kafka source has it")
-        return source
-    base, _, query = source.partition("?")
-    named = [pair for pair in query.split("&") if pair and pair.partition("=")[0] not in given]
-    place = "?".join(filter(None, [base, "&".join([*named, *([urlencode(given)] if given else [])])]))
-    KafkaAddress.parse(place)
-    return place
-
-
-def _check_scheme(source: str) -> None:
-    scheme = source.partition(":")[0]
-    if scheme != "file":
-        near = get_close_matches(scheme, ("kafka", "kafka+ssl", "file"), n=1)
-        advice = f"; did you mean {near[0]}?" if near else ""
-        raise OptionError("source", f"{source!r} is neither kafka://host:port/topic nor file:FOLDER{advice}")
-
-
-def _protocol(place: str, given: str | None, ctx: click.Context) -> str:
-    """The protocol of the command line, of the settings, or of the URI; they must not contradict each other."""
-    query = place.partition("?")[2] if place.startswith(SCHEMES) else ""
-    text = parameters_of(query).get("protocol")
-    found = None if text is None else _ALIASES.get(text.lower(), text.lower())
-    if found is not None and found not in PROTOCOLS:
-        raise OptionError("protocol", f"the URI of the source says {text}, which is not one of {', '.join(PROTOCOLS)}")
-    if given is None and found is None:
+def _check_protocol(asked: SyncConfig, ctx: click.Context) -> None:
+    """Somebody has to name the protocol: the command line, the file, or the URI of the source."""
+    if asked.protocol is None and "protocol" not in parameters_of((asked.source or "").partition("?")[2]):
         parameter = next(each for each in ctx.command.params if each.name == "protocol_name")
         raise click.MissingParameter(ctx=ctx, param=parameter)
-    if given is not None and found is not None and given != found:
-        raise OptionError("protocol", f"the URI of the source says {found}, --protocol says {given}; give one of them")
-    return given or found or ""
-
-
-def _check_options(options: Mapping[str, str]) -> None:
-    try:
-        Options.parse(options)
-    except OptionError as error:
-        raise OptionError(f"option.{error.name}", error.reason) from error
 
 
 def _rules(tables: tuple[str, ...], config: SyncConfig) -> Rules:
@@ -321,43 +249,6 @@ def _rules(tables: tuple[str, ...], config: SyncConfig) -> Rules:
     follow = tuple(rule for text in tables for rule in text.split(","))
     wanted_by(follow)
     return replace(config.rules, follow=follow or config.rules.follow)
-
-
-def _check_catalog(format_: str, catalog: Mapping[str, str]) -> None:
-    if catalog and format_ != "iceberg":
-        raise OptionError("target.catalog", f"only Iceberg has catalogs, and the format is {format_}")
-
-
-def _check_limits(job: Job, topics: Source, shown: Progress) -> None:
-    """Refuse what cannot be done without commit ts and watermarks, and say what cannot be promised."""
-    if job.has_watermarks:
-        return
-    if job.until is not None:
-        raise OptionError(
-            "until", f"{job.protocol} has no watermarks here, so the sync cannot stop at a TSO; leave it out"
-        )
-    partitions = len(topics.partitions())
-    if job.protocol == "canal-json" and partitions > 1:
-        raise SyncError(
-            f"Canal-JSON without enable-tidb-extension has no order between its {partitions} partitions: "
-            "turn the extension on, or use topics of one partition"
-        )
-    shown.told(_LIMITS[job.protocol])
-
-
-_LIMITS = {
-    "avro": "note: Avro carries no DDL and no watermarks. Rows are applied in offset order, the tables are never "
-    "called consistent, and TRUNCATE, DROP, RENAME and the defaults of new columns go unseen.",
-    "canal-json": "note: without enable-tidb-extension there are no watermarks. Rows and DDL are applied in offset "
-    "order, and the tables are never called consistent.",
-}
-
-
-def _check_target(target: str, topics: Source, job: Job, take_over: bool) -> None:
-    """Refuse a target of another sync, or one that has a driver on this machine, before Spark is started."""
-    from tidewire.spark.ledger import ledger_of, refuse_other_sync
-
-    refuse_other_sync(ledger_of(target), job.owner(topics), take_over=take_over)
 
 
 def _check_master(master: str) -> None:

@@ -88,9 +88,12 @@ def check(folder: Path | None = None, *, lock_file: Traversable = LOCK) -> list[
     return [_found(jar, folder or home()) for jar in lock(lock_file)]
 
 
-def spark_jars(folder: Path | None = None, *, lock_file: Traversable = LOCK) -> list[Path]:
-    """The paths of all jars of a lock, each with the right checksum."""
-    found = check(folder, lock_file=lock_file)
+def spark_jars(
+    folder: Path | None = None, *, lock_file: Traversable = LOCK, artifacts: Collection[str] | None = None
+) -> list[Path]:
+    """The paths of all jars of a lock, or of some artifacts, each with the right checksum."""
+    wanted = [jar for jar in lock(lock_file) if artifacts is None or jar.artifact in artifacts]
+    found = [_found(jar, folder or home()) for jar in wanted]
     amiss = [f"{file.jar.file} ({file.state})" for file in found if file.state is not JarState.READY]
     if amiss:
         raise JarError(f"not in {folder or home()}: {', '.join(amiss)}; run tidewire jars")

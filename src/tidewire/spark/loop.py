@@ -46,7 +46,7 @@ from tidewire.sync.plan import Planned
 from tidewire.sync.rules import Rules, broken_promises
 from tidewire.sync.state import State
 
-__all__ = ["Job", "Observer", "PassReport", "Point", "Silent", "Sync", "describe"]
+__all__ = ["Job", "Loop", "Observer", "PassReport", "Point", "Silent", "describe"]
 
 PASS_SECONDS: Final = 1.0
 """A pass begins at most so often, unless a backlog is left."""
@@ -59,8 +59,8 @@ backlog is left. Each table costs a commit, whatever its rows, so passes over ma
 _RULES: Final = "rules"
 
 
-class Sync:
-    """A running sync, the only driver of its target."""
+class Loop:
+    """The loop of a running sync, the only driver of its target."""
 
     execution: Execution
     """Its state and its plans, from :meth:`run` on."""
@@ -111,6 +111,11 @@ class Sync:
     def is_driving(self) -> bool:
         """Whether it has become the driver of its target, and so should end in good order."""
         return self._driving.is_set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to end."""
+        return self._stopping.is_set()
 
     def stop(self) -> None:
         """End after the pass that is running."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from tidewire.errors import MissingExtra, OptionError
 from tidewire.spark.frames.executors import archive
 from tidewire.spark.jars import java, spark_jars
+from tidewire.spark.requirements import EMBEDDED, NEEDS
 
 try:
     from pyspark import SparkConf, SparkContext
@@ -24,15 +25,12 @@ try:
 except ImportError as error:
     raise MissingExtra("pyspark", "spark") from error
 
-_EXTENSIONS = (
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-    "io.delta.sql.DeltaSparkSessionExtension",
-)
-
-_SETTINGS = {
-    "spark.sql.extensions": ",".join(_EXTENSIONS),
+_OF_DELTA = {
     # Delta wants to be the session catalog even where its tables are named by path; Iceberg's catalogs stand beside it.
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+_ROWS = {
     # A TIMESTAMP is an instant; nothing may depend on the zone of the machine that reads it.
     "spark.sql.session.timeZone": "UTC",
     # The default, INT96, reaches Arrow as nanoseconds, which hold the years 1677 to 2262 only.
@@ -44,6 +42,11 @@ _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
     # Rows can be of megabytes, and ten thousand of them are a batch; so many bytes are enough for one.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
+}
+"""What rows depend on, and can be set on any session."""
+
+_SETTINGS = {
+    **_ROWS,
     # A few statements run at a time. Spark would keep up to a thousand threads for their shuffles and results.
     "spark.sql.shuffleExchange.maxThreadThreshold": "16",
     "spark.sql.resultQueryStage.maxThreadThreshold": "16",
@@ -67,26 +70,37 @@ _CHATTER = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _LOOPBACK = "127.0.0.1"
 
 
-def session(name: str = "tidewire", *, master: str = "local[*]", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """A Spark session that can read and write Iceberg and Delta tables.
+def session(
+    name: str = "tidewire",
+    *,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    format: str | None = None,
+) -> SparkSession:
+    """A Spark session that can read and write the tables of a format, ``iceberg`` or ``delta``; of both without one.
 
     Where one is running already, that one comes back, with what can still be set of ``conf`` set on it. It must have
-    been started with both extensions, because they cannot be added later. In a process that ``spark-submit`` started,
-    the master, the jars and all settings it was given are left as they are. On a cluster executors get this very code
-    of tidewire, whether they have it installed or not.
+    been started with the format's extension, because that cannot be added later. In a process that ``spark-submit``
+    started, the master, the jars and all settings it was given are left as they are. On a cluster executors get this
+    very code of tidewire, whether they have it installed or not.
     """
+    if format is not None and format not in NEEDS:
+        raise OptionError("format", f"{format!r} is not one of {', '.join(NEEDS)}")
+    formats = tuple(NEEDS) if format is None else (format,)
+    extensions = [NEEDS[each].extension for each in formats]
+    usual = _SETTINGS | {"spark.sql.extensions": ",".join(extensions)} | (_OF_DELTA if "delta" in formats else {})
     settings = dict(conf or {})
     builder = SparkSession.Builder().appName(name)
     begin = SparkSession.getActiveSession() is None
     if begin and _submitted():
-        settings = _not_submitted(_SETTINGS) | settings
+        settings = _not_submitted(usual) | settings
     elif begin:
-        settings = _started(master, settings)
+        settings = _started(master, usual | {"spark.jars": _jars(formats)}, settings)
     if not _submitted():
         builder = builder.master(master)
     spark = builder.config(map=dict(settings)).getOrCreate()
     present = spark.conf.get("spark.sql.extensions", "") or ""
-    for extension in _EXTENSIONS:
+    for extension in extensions:
         if extension not in present:
             raise OptionError("spark.sql.extensions", f"the running Spark session was started without {extension}")
     if begin and not _submitted():
@@ -116,14 +130,20 @@ def _not_submitted(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if not given.contains(name)}
 
 
-def _started(master: str, given: Mapping[str, str]) -> dict[str, str]:
+def _jars(formats: Iterable[str]) -> str:
+    """The jars of some formats, as Spark takes them."""
+    wanted = {name for each in formats for name in NEEDS[each].classes}
+    wanted |= set(EMBEDDED) if "iceberg" in formats else set()
+    return ",".join(map(str, spark_jars(artifacts=wanted)))
+
+
+def _started(master: str, usual: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """The settings of a Spark that this process starts itself."""
     java()
     python = given.get("spark.pyspark.python")
     if python is not None:  # Spark itself heeds this setting in spark-submit only
         os.environ["PYSPARK_PYTHON"] = python
-    jars = {"spark.jars": ",".join(map(str, spark_jars()))}
-    settings = {**_SETTINGS, **jars, **_here(master), **given}
+    settings = {**usual, **_here(master), **given}
     logging = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     settings[_JAVA_OPTIONS] = f"{logging} {settings.get(_JAVA_OPTIONS, '')}".rstrip()
     for logger in _CHATTER:
@@ -181,6 +201,24 @@ def cloned(spark: SparkSession) -> SparkSession:
     ``newSession`` would start from the settings Spark was started with and forget a catalog that was added since.
     """
     return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+
+
+@contextmanager
+def own_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """A clone with the settings that rows depend on, for the time of a block; the given session stays as it is.
+
+    Delta's catalog stands in it only if Delta is there: then its tables can be read and written by path.
+    """
+    own = cloned(spark)
+    for name, value in _ROWS.items():
+        own.conf.set(name, value)
+    if NEEDS["delta"].extension in (own.conf.get("spark.sql.extensions", "") or ""):
+        for name, value in _OF_DELTA.items():
+            own.conf.set(name, value)
+    try:
+        yield own
+    finally:
+        activate(spark)
 
 
 def activate(spark: SparkSession) -> None:

@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tidewire.errors import OptionError
 from tidewire.sync.policies import ChangeKind, DdlPolicy
@@ -70,12 +70,30 @@ def read_config(text: str, environment: Mapping[str, str], protocols: Collection
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise OptionError("config", f"not TOML: {error}") from None
+    return config_of(document, environment, protocols)
+
+
+def config_of(
+    document: Mapping[str, Any], environment: Mapping[str, str] | None, protocols: Collection[str]
+) -> SyncConfig:
+    """The sync that such a file's content describes. Without an ``environment`` no variables are filled in."""
     secrets = Secrets()
     names = {name.replace("_", "-"): value for name, value in document.items()}
     try:
         return _config(Section(names, "", environment, secrets), protocols, secrets)
     except OptionError as error:
         raise OptionError(error.name, secrets.hide(error.reason)) from None
+
+
+def catalog_settings(catalog: Mapping[str, Any]) -> dict[str, str]:
+    """A catalog, as ``[target.catalog]`` describes it, under Spark's names; settings that have them stay as they are.
+
+    >>> catalog_settings({"name": "lake", "type": "rest"})
+    {'spark.sql.catalog.lake': 'org.apache.iceberg.spark.SparkCatalog', 'spark.sql.catalog.lake.type': 'rest'}
+    """
+    if all(name.startswith(_CATALOGS) for name in catalog):
+        return {name: str(value) for name, value in catalog.items()}
+    return _catalog(Section({"catalog": catalog}, "", None, Secrets()))
 
 
 def _format_version(top: Section) -> int | None:
@@ -177,7 +195,7 @@ def _rules(top: Section) -> Rules:
                 raise OptionError(f"{name}[{number}]", f"{pattern!r}: what is not wanted stands in exclude, without !")
     follow = (*(include or (("*.*",) if exclude else ())), *(f"!{pattern}" for pattern in exclude))
     policies, given = _policies(top.section("ddl")), top.look("tables")
-    if isinstance(given, list) and any(isinstance(each, Mapping) for each in given):
+    if isinstance(given, list | tuple) and any(isinstance(each, Mapping) for each in given):
         return Rules(follow, tuple(map(_rule, top.sections("tables"))), policies, salt)
     patterns = _patterns(top, "tables")
     if patterns and follow:

@@ -1,4 +1,7 @@
-"""A TOML document, read strictly: every value has its type, every mistake its path, and secrets stay secret."""
+"""A TOML document, read strictly: every value has its type, every mistake its path, and secrets stay secret.
+
+Without an environment no variables are filled in: values that a program gives are meant as they are.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ class Secrets:
 class Section:
     """One table of the document. What is taken out of it is known; what is left over in the end is a mistake."""
 
-    def __init__(self, values: Mapping[str, Any], path: str, environment: Mapping[str, str], secrets: Secrets) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], path: str, environment: Mapping[str, str] | None, secrets: Secrets
+    ) -> None:
         self._values = dict(values)
         self._known: list[str] = []
         self._environment = environment
@@ -100,7 +105,7 @@ class Section:
         value = self._take(name)
         if isinstance(value, str):
             value = [value]
-        if not isinstance(value, list | None):
+        if not isinstance(value, list | tuple | None):
             raise OptionError(self.at(name), f"must be a list of texts, not {_kind(value)}")
         return tuple(self._text(each, f"{self.at(name)}[{number}]") for number, each in enumerate(value or ()))
 
@@ -114,7 +119,7 @@ class Section:
     def sections(self, name: str) -> list[Section]:
         """A list of tables."""
         value = self._take(name)
-        if not isinstance(value, list | None) or not all(isinstance(each, Mapping) for each in value or ()):
+        if not isinstance(value, list | tuple | None) or not all(isinstance(each, Mapping) for each in value or ()):
             raise OptionError(self.at(name), "must be a list of tables: [[" + name + "]]")
         return [self._below(each, f"{self.at(name)}[{number}]") for number, each in enumerate(value or ())]
 
@@ -131,7 +136,7 @@ class Section:
             value = self._values[name]
             if isinstance(value, Mapping):
                 yield from ((f"{name}.{below}", text) for below, text in self.section(name)._flat())
-            elif isinstance(value, list):
+            elif isinstance(value, list | tuple):
                 yield name, ",".join(self.texts(name))
             else:
                 yield name, self._scalar(name)
@@ -165,13 +170,16 @@ class Section:
         """A text with its variables filled in."""
         if not isinstance(value, str):
             raise OptionError(path, f"must be a text, not {_kind(value)}")
+        environment = self._environment
+        if environment is None:
+            return value
 
         def found(variable: re.Match[str]) -> str:
             if variable[1]:
                 return variable[1]
-            if variable[2] not in self._environment:
+            if variable[2] not in environment:
                 raise OptionError(path, f"there is no environment variable {variable[2]}")
-            content = self._environment[variable[2]]
+            content = environment[variable[2]]
             self._secrets.texts |= {content} - {""}
             return content
 
@@ -180,5 +188,13 @@ class Section:
 
 def _kind(value: Any) -> str:
     """What a value is, without telling it: it may be a password in the wrong place."""
-    kinds = {bool: "a truth value", int: "a number", float: "a number", str: "a text", list: "a list", dict: "a table"}
+    kinds = {
+        bool: "a truth value",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        tuple: "a list",
+        dict: "a table",
+    }
     return kinds.get(type(value), f"a {type(value).__name__}")

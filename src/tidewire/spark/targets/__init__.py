@@ -23,6 +23,7 @@ from tidewire.spark.targets.base import (
 )
 from tidewire.spark.targets.delta import DeltaTarget
 from tidewire.spark.targets.iceberg import IcebergTarget
+from tidewire.spark.targets.iceberg_catalog import close_catalog
 
 TARGETS: Mapping[str, Callable[[SparkSession, str], Target]] = {"iceberg": IcebergTarget, "delta": DeltaTarget}
 """The table formats by name."""
@@ -40,6 +41,13 @@ def open_target(
     return TARGETS[format_](spark, uri)
 
 
+def close_target(spark: SparkSession, target: Target) -> None:
+    """Close a target, and the connections that this session, the target's own, has to its catalog."""
+    target.close()
+    if isinstance(target, IcebergTarget):
+        close_catalog(spark, target.catalog)
+
+
 __all__ = [
     "TARGETS",
     "AddColumn",
@@ -55,6 +63,7 @@ __all__ = [
     "Target",
     "TargetError",
     "WidenColumn",
+    "close_target",
     "open_target",
     "quoted",
     "text_literal",

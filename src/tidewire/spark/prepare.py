@@ -1,0 +1,189 @@
+"""What a sync is asked to do, made complete and checked before Spark is started or asked for anything.
+
+The source is opened and its first messages are looked at: they tell what the options leave open, and whether the
+protocol reads them. What cannot be done is refused here, in one line that says what to give instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Final
+from urllib.parse import urlencode
+
+from pyspark.sql import SparkSession
+
+from tidewire.codec import PROTOCOLS, Options
+from tidewire.errors import OptionError, SyncError
+from tidewire.kafka.uri import SCHEMES, KafkaAddress, parameters_of
+from tidewire.spark.apply import Mode
+from tidewire.spark.job import Job
+from tidewire.spark.ledger import ledger_of, refuse_other_sync
+from tidewire.spark.loop import Loop
+from tidewire.spark.maintain import Every, parse_age
+from tidewire.spark.report import Observer
+from tidewire.spark.requirements import check_session
+from tidewire.spark.session import own_session
+from tidewire.spark.source import Source, open_source
+from tidewire.spark.source.detect import check_readable, completed, has_watermarks
+from tidewire.spark.targets import close_target, open_target
+from tidewire.sync.config import SyncConfig
+from tidewire.sync.state import OnBad, State
+
+_ALIASES: Final = {"default": "open-protocol", "flat-avro": "avro"}
+_SAMPLE: Final = 20
+
+_LIMITS: Final[Mapping[str, str]] = {
+    "avro": "note: Avro carries no DDL and no watermarks. Rows are applied in offset order, the tables are never "
+    "called consistent, and TRUNCATE, DROP, RENAME and the defaults of new columns go unseen.",
+    "canal-json": "note: without enable-tidb-extension there are no watermarks. Rows and DDL are applied in offset "
+    "order, and the tables are never called consistent.",
+}
+
+
+class Prepared:
+    """A sync that can begin: its source is open, its job complete, its target free. It is closed after use.
+
+    ``notes`` say what cannot be promised.
+    """
+
+    def __init__(self, config: SyncConfig, source: Source, job: Job, notes: tuple[str, ...]) -> None:
+        self._config = config
+        self._source = source
+        self.job = job
+        self.notes = notes
+
+    @contextmanager
+    def loop(self, spark: SparkSession, observer: Observer) -> Iterator[Loop]:
+        """The loop that does it, in a session of its own on the given one's Spark, which is not changed."""
+        job, config = self.job, self._config
+        check_session(spark, job.format, embedded=not config.catalog)
+        with own_session(spark) as own:
+            target = open_target(own, config.target or "", job.format, config.catalog, job.format_version)
+            try:
+                yield Loop(own, self._source, target, job, observer)
+            finally:
+                close_target(own, target)
+
+    def close(self) -> None:
+        """Close the source's connections."""
+        self._source.close()
+
+
+def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
+    """Open the source of a sync and check all that can be checked without Spark; errors say what to do."""
+    place, protocol = place_and_protocol(config)
+    format_ = config.target_format or "iceberg"
+    if config.catalog and format_ != "iceberg":
+        raise OptionError("target.catalog", f"only Iceberg has catalogs, and the format is {format_}")
+    _check_options(config.option)
+    every = Every.parse(config.maintain_every or "100b")
+    patience = parse_age(config.patience or "5m", "patience").total_seconds()
+    source = open_source(place)
+    try:
+        sample = source.sample(_SAMPLE)
+        options = completed(protocol, dict(source.options) | dict(config.option), sample)
+        check_readable(protocol, options, sample)
+        job = Job(
+            protocol,
+            options,
+            has_watermarks=has_watermarks(protocol, options),
+            mode=Mode(config.mode or "mirror"),
+            format_version=config.format_version or 3,
+            format=format_,
+            catalog=config.catalog_name,
+            on_bad=OnBad(config.on_bad_message or "hold"),
+            until=config.until,
+            parallel=config.parallel or 4,
+            maintain=every,
+            rules=config.rules,
+            keep_rejected=config.keep_rejected_bytes is not False,
+            patience=patience,
+        )
+        notes = _limits(job, source)
+        refuse_other_sync(ledger_of(config.target or ""), job.owner(source), take_over=take_over)
+    except BaseException:
+        source.close()
+        raise
+    return Prepared(config, source, job, notes)
+
+
+def driven(loop: Loop, observer: Observer, *, once: bool, take_over: bool) -> State | None:
+    """Run a loop until it ends or is stopped; the state then, ``None`` if it was stopped while it waited."""
+    try:
+        return loop.run(once=once, take_over=take_over)
+    except SyncError as error:
+        if not (loop.is_stopping and getattr(error.__cause__, "transient", False)):
+            raise
+        observer.told(f"stopped while waiting: {error.__cause__}")
+        return None
+
+
+def place_and_protocol(config: SyncConfig) -> tuple[str, str]:
+    """The source's URI with all its parameters, and the protocol, which the URI or the sync names."""
+    place = _place(config)
+    return place, _protocol(place, config.protocol)
+
+
+def _place(config: SyncConfig) -> str:
+    source = config.source or ""
+    limit = config.max_offsets_per_batch
+    given = dict(config.parameters) | ({} if limit is None else {"max-offsets-per-batch": str(limit)})
+    if not source.startswith(SCHEMES):
+        _check_scheme(source)
+        if given:
+            raise OptionError(f"source.{next(iter(given))}", "only a Kafka source has it")
+        return source
+    base, _, query = source.partition("?")
+    named = [pair for pair in query.split("&") if pair and pair.partition("=")[0] not in given]
+    place = "?".join(filter(None, [base, "&".join([*named, *([urlencode(given)] if given else [])])]))
+    KafkaAddress.parse(place)
+    return place
+
+
+def _check_scheme(source: str) -> None:
+    scheme = source.partition(":")[0]
+    if scheme != "file":
+        near = get_close_matches(scheme, ("kafka", "kafka+ssl", "file"), n=1)
+        advice = f"; did you mean {near[0]}?" if near else ""
+        raise OptionError("source", f"{source!r} is neither kafka://host:port/topic nor file:FOLDER{advice}")
+
+
+def _protocol(place: str, given: str | None) -> str:
+    """The protocol that is given, or that of the URI; they must not contradict each other."""
+    query = place.partition("?")[2] if place.startswith(SCHEMES) else ""
+    text = parameters_of(query).get("protocol")
+    found = None if text is None else _ALIASES.get(text.lower(), text.lower())
+    if found is not None and found not in PROTOCOLS:
+        raise OptionError("protocol", f"the URI of the source says {text}, which is not one of {', '.join(PROTOCOLS)}")
+    if given is not None and found is not None and given != found:
+        raise OptionError("protocol", f"the URI of the source says {found}, but {given} is given; give one of them")
+    protocol = given or found
+    if protocol is None:
+        raise OptionError("protocol", f"neither the sync nor its source says which one: {', '.join(PROTOCOLS)}")
+    return protocol
+
+
+def _check_options(options: Mapping[str, str]) -> None:
+    try:
+        Options.parse(options)
+    except OptionError as error:
+        raise OptionError(f"option.{error.name}", error.reason) from error
+
+
+def _limits(job: Job, source: Source) -> tuple[str, ...]:
+    """Refuse what cannot be done without commit ts and watermarks, and say what cannot be promised."""
+    if job.has_watermarks:
+        return ()
+    if job.until is not None:
+        raise OptionError(
+            "until", f"{job.protocol} has no watermarks here, so the sync cannot stop at a TSO; leave it out"
+        )
+    partitions = len(source.partitions())
+    if job.protocol == "canal-json" and partitions > 1:
+        raise SyncError(
+            f"Canal-JSON without enable-tidb-extension has no order between its {partitions} partitions: "
+            "turn the extension on, or use topics of one partition"
+        )
+    return (_LIMITS[job.protocol],)

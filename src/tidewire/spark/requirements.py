@@ -1,0 +1,76 @@
+"""What a Spark session must have so that a sync can run in it, asked before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidewire.errors import SyncError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VERSION: Final = "4.1"
+"""The Spark that Iceberg and Delta are built for and a sync runs on."""
+
+ELSEWHERE: Final = "tw.decode, tw.rows, tw.learn and tw.infer work here"
+
+
+class Needs(NamedTuple):
+    """What a table format needs of a session: classes by the artifact that has them, and an extension of SQL."""
+
+    name: str
+    classes: Mapping[str, str]
+    extension: str
+
+
+NEEDS: Final[dict[str, Needs]] = {
+    "iceberg": Needs(
+        "Iceberg",
+        {"iceberg-spark-runtime-4.1_2.13": "org.apache.iceberg.spark.SparkCatalog"},
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    ),
+    "delta": Needs(
+        "Delta",
+        {
+            "delta-spark_4.1_2.13": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+            "delta-storage": "io.delta.storage.LogStore",
+        },
+        "io.delta.sql.DeltaSparkSessionExtension",
+    ),
+}
+"""What each format needs."""
+
+EMBEDDED: Final[Mapping[str, str]] = {"sqlite-jdbc": "org.sqlite.JDBC"}
+"""What the embedded Iceberg catalog needs beside it."""
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Is it a session of Spark Connect, which has no Java of its own?"""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def check_session(spark: SparkSession, format_: str, *, embedded: bool = False) -> None:
+    """Refuse a session that cannot write tables of a format; :class:`SyncError` names all that it lacks."""
+    if is_connect(spark):
+        raise SyncError(
+            f"a sync needs Spark's driver in its own process, and this session is Spark Connect: {ELSEWHERE}"
+        )
+    if not spark.version.startswith(f"{VERSION}."):
+        raise SyncError(f"a sync needs Spark {VERSION}, and this is Spark {spark.version}: {ELSEWHERE}")
+    needs = NEEDS[format_]
+    missing = list(_missing(spark, needs, EMBEDDED if embedded and format_ == "iceberg" else {}))
+    if missing:
+        raise SyncError(
+            f"this Spark session cannot write {needs.name} tables, for it was started without {' and '.join(missing)}: "
+            f"tw.session(format={format_!r}) starts one that can"
+        )
+
+
+def _missing(spark: SparkSession, needs: Needs, more: Mapping[str, str]) -> Iterator[str]:
+    jvm: Any = spark._jvm
+    for artifact, name in {**needs.classes, **more}.items():
+        if not jvm.org.apache.spark.util.Utils.classIsLoadable(name):
+            yield f"the jar {artifact}"
+    if needs.extension not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        yield f"spark.sql.extensions={needs.extension}"
