@@ -200,9 +200,9 @@ QUESTIONS: Mapping[str, Callable[[SparkSession, Path, int], Iterator[dict[str, A
 
 def asked(question: str, sizes: Iterable[int], folder: Path) -> list[dict[str, Any]]:
     """The points of one curve, in this process."""
-    from tidewire.spark.session import session
+    from tidewire.spark.session import LIGHT, session
 
-    spark = session("bench", master="local[2]", conf=SETTINGS)
+    spark = session("bench", master="local[2]", conf=SETTINGS | LIGHT)
     list(partitions(spark, folder / "warm-up", 1))  # else the first point would pay for Java's compiler
     found = []
     for size in sizes:

@@ -89,7 +89,7 @@ def run_tidewire(source_of: Callable[[], Source], lake: Path) -> dict[str, Any]:
     """A sync; what each batch took, and its parts."""
     from tidewire.spark.loop import Job, Loop
     from tidewire.spark.report import PassReport, Point, Silent
-    from tidewire.spark.session import session
+    from tidewire.spark.session import LIGHT, session
     from tidewire.spark.snapshot import snapshot
     from tidewire.spark.targets import open_target
 
@@ -112,7 +112,7 @@ def run_tidewire(source_of: Callable[[], Source], lake: Path) -> dict[str, Any]:
             before, self.last = self.last, cpu_seconds()
             return self.last - before
 
-    spark = session("bench", master="local[2]", conf=SETTINGS)
+    spark = session("bench", master="local[2]", conf=SETTINGS | LIGHT)
     meter = Meter()
     Loop(spark, source_of(), open_target(spark, str(lake), "iceberg"), Job("canal-json", OPTIONS), meter).run(once=True)
     return {"batches": meter.batches, "table": snapshot(spark, str(lake))["shop.orders"], "spark": spark}

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidewire.spark.jars import fetch
-from tidewire.spark.session import SHORT_LIVED, session
+from tidewire.spark.session import LIGHT_JAVA, session
 
-QUICK = f"{SHORT_LIVED} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+QUICK = f"{LIGHT_JAVA} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """Java's options in tests. The jars' checksums are known, so that nobody needs to look at their code once more: that is
 a sixth of the work."""
 

@@ -55,7 +55,7 @@ def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
     try:
         from tidewire.cli.demo_page import page
         from tidewire.cli.demo_run import run
-        from tidewire.spark.session import BRIEF
+        from tidewire.spark.session import LIGHT
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
@@ -71,7 +71,7 @@ def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
     outcomes = []
     with (
         stopping() as signals,
-        spark_session("tidewire demo", signals, master="local[2]", conf=BRIEF | _SMALL) as spark,
+        spark_session("tidewire demo", signals, master="local[2]", conf=LIGHT | _SMALL) as spark,
     ):
         for name in names or PROTOCOLS:
             with console.status(f"{name} …"):

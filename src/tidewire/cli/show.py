@@ -46,11 +46,11 @@ def show(
       tidewire show /data/lake shop.orders --at 470490294578577416 --output json
     """
     try:
-        from tidewire.spark.session import BRIEF
+        from tidewire.spark.session import LIGHT
         from tidewire.spark.snapshot import snapshot
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
-    with stopping() as signals, spark_session("tidewire show", signals, conf=BRIEF | dict(config.spark)) as spark:
+    with stopping() as signals, spark_session("tidewire show", signals, conf=LIGHT | dict(config.spark)) as spark:
         found = snapshot(spark, target, at, catalog=config.catalog)
         lines = _tables(found) if table is None else _rows(found, _named(found, table), changes, limit)
     if output == "json":

@@ -191,6 +191,7 @@ def sync(
         shown.told(secrets.hide(f"reading {source.partition('?')[0]}"))
         try:
             from tidewire.spark.prepare import prepared
+            from tidewire.spark.session import LIGHT
         except ModuleNotFoundError as error:
             raise missing(error, "sync") from error
         with closing(prepared(asked, take_over=take_over)) as ready:
@@ -198,7 +199,8 @@ def sync(
                 shown.told(note)
             _check_master(master)
             shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
-            with spark_session("tidewire sync", signals, master=master, conf=dict(config.spark) | conf) as spark:
+            conf = LIGHT | dict(config.spark) | conf
+            with spark_session("tidewire sync", signals, master=master, conf=conf) as spark:
                 holds = _run(spark, ready, shown, signals, once=once, take_over=take_over)
     for hold in holds[:_HOLDS_SHOWN]:
         click.echo(_held(hold), err=True)

@@ -57,12 +57,13 @@ _SETTINGS = {
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-"""Options of a Java that has little to do. It ends before the optimising compiler or a garbage collector with threads
-of its own pay; without that compiler it would set aside too little room for code."""
+LIGHT_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""Options of a Java that plans and commits, while Python works on the rows. The optimising compiler, and a garbage
+collector with threads of its own, take more time than they save there, in a sync that runs for long too. Without that
+compiler Java would set aside too little room for code."""
 
-BRIEF = {_JAVA_OPTIONS: SHORT_LIVED}
-"""Settings of a session for one short command: it is ready in two thirds of the time."""
+LIGHT = {_JAVA_OPTIONS: LIGHT_JAVA}
+"""Settings of a session whose Java has little to do: it is ready in two thirds of the time."""
 
 # PySpark prints each error with its Java stack before it raises it; whoever catches it decides what to print.
 _CHATTER = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")

@@ -6,10 +6,9 @@ commits nothing: what it returns is small, and the driver commits all pieces of 
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +36,7 @@ from tidewire.spark.targets.files import (
     comparable,
     dead_positions,
 )
+from tidewire.spark.tasks import Work, run_in_tasks
 from tidewire.sync.manifest import Rejected
 from tidewire.sync.steps import Merge
 
@@ -68,14 +68,6 @@ class Written:
     removed: tuple[str, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     changes: int = 0
-
-
-class Piece(Protocol):
-    """A piece of work."""
-
-    def run(self) -> Written:
-        """Do it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,29 +154,13 @@ class MisfitPiece:
         return Written(rejected=read_changes(self.merge, self.staged, self.columns).rejected)
 
 
-def run_pieces(pieces: Sequence[Piece], changes: int, context: SparkContext | None) -> Written:
+def run_pieces(pieces: Sequence[Work[Written]], changes: int, context: SparkContext | None) -> Written:
     """Do pieces of one step, in Spark tasks or here; what they have written together."""
     if len(pieces) == 1 and (changes <= FEW_CHANGES or context is None):
         return pieces[0].run()
     if context is None:
         return joined([piece.run() for piece in pieces])
-    found = context.parallelize([pickle.dumps(piece) for piece in pieces], len(pieces)).map(_run).collect()
-    results = [pickle.loads(each) for each in found]
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return joined(results)
-
-
-def _run(piece: bytes) -> bytes:
-    """Do a piece in a task. An error that can travel comes back as it is."""
-    try:
-        return pickle.dumps(pickle.loads(piece).run())
-    except Exception as error:
-        try:
-            return pickle.dumps(pickle.loads(pickle.dumps(error)) and error)
-        except Exception:
-            raise error from None
+    return joined(run_in_tasks(context, pieces))
 
 
 def joined(results: Sequence[Written]) -> Written:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
-import msgspec
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidewire.model import Message, Position, TableSchema
 from tidewire.spark.source import OffsetRange, Source
 from tidewire.spark.stage.files import MessageFile
 from tidewire.spark.stage.reader import Reader
-from tidewire.spark.stage.task import RANGES, REJECT, FileWork, RangeWork, Task, TaskReport, Work
+from tidewire.spark.stage.task import REJECT, FileWork, RangeWork, Share, Task, TaskReport, Work
+from tidewire.spark.tasks import run_in_tasks
 from tidewire.storage import Storage
-from tidewire.sync.documents import decode
 from tidewire.sync.manifest import Manifest, Parked, Partition, ReadRange, Rejected, StagedFile
 from tidewire.sync.replays import Replays
 
-FEW_MESSAGES: Final = 2_000
+FEW_MESSAGES: Final = 10_000
 """A pass with so few messages is staged in the driver: a Spark job alone takes longer."""
 
 MESSAGES_PER_TASK: Final = 250_000
@@ -95,13 +92,9 @@ class Stage:
             return []
         if messages <= FEW_MESSAGES:
             return [task.run(work)]
-        rows = self.spark.createDataFrame(pa.table({RANGES: [msgspec.json.encode(each).decode() for each in work]}))
-        tasks = max(self.spark.sparkContext.defaultParallelism, -(-messages // MESSAGES_PER_TASK))
-        found = rows.repartition(min(len(work), tasks)).mapInArrow(task, "report binary, trouble binary").collect()
-        for row in found:
-            if row.trouble is not None:
-                raise pickle.loads(row.trouble)
-        return [decode(bytes(row.report), TaskReport) for row in found]
+        context = self.spark.sparkContext
+        count = min(len(work), max(context.defaultParallelism, -(-messages // MESSAGES_PER_TASK)))
+        return run_in_tasks(context, [Share(task, tuple(work[number::count])) for number in range(count)])
 
     def _sweep(self, folder: str, reports: Iterable[TaskReport]) -> None:
         """Delete the files of task attempts that failed: no report names them."""

@@ -6,13 +6,11 @@ order; what depends on it is put together by the driver.
 
 from __future__ import annotations
 
-import pickle
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,7 +18,7 @@ from pyspark import TaskContext
 
 from tidewire.arrow import OpCode, Plan, Reject
 from tidewire.arrow.declared_types import declared
-from tidewire.errors import SchemaUnknown, TidewireError
+from tidewire.errors import SchemaUnknown
 from tidewire.model import Bootstrap, Ddl, Event, Message, MySQLType, Position, TableSchema, Watermark
 from tidewire.spark.decoding import resources_of
 from tidewire.spark.peek import MessageHeader, peek
@@ -29,15 +27,11 @@ from tidewire.spark.stage.files import MessageFile, RowFiles
 from tidewire.spark.stage.mask import masked
 from tidewire.spark.stage.reader import Before, Reader
 from tidewire.storage import Storage
-from tidewire.sync.documents import encode
 from tidewire.sync.manifest import FoundDdl, Parked, Partition, ReadRange, Rejected, StagedFile
 from tidewire.sync.replays import Replays
 from tidewire.sync.rules import Mask
 
 _READ_AT_ONCE = 16384
-
-RANGES = "work"
-"""The one column of the rows that a staging job is made of: each is a :data:`Work` as JSON."""
 
 _MESSAGE = pa.schema(
     {
@@ -79,7 +73,8 @@ class TaskReport:
     reject_files: tuple[str, ...]
 
 
-class RangeWork(msgspec.Struct, frozen=True, tag="range"):
+@dataclass(frozen=True, slots=True)
+class RangeWork:
     """Read an offset range."""
 
     topic: str
@@ -88,7 +83,8 @@ class RangeWork(msgspec.Struct, frozen=True, tag="range"):
     end: int
 
 
-class FileWork(msgspec.Struct, frozen=True, tag="file"):
+@dataclass(frozen=True, slots=True)
+class FileWork:
     """Read messages again that were set aside in a file: those at ``offsets`` of a partition."""
 
     path: str
@@ -100,12 +96,10 @@ class FileWork(msgspec.Struct, frozen=True, tag="file"):
 Work: TypeAlias = RangeWork | FileWork
 """What a task reads."""
 
-_WORK: msgspec.json.Decoder[Work] = msgspec.json.Decoder(RangeWork | FileWork)
-
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Stages messages of one pass: in a Spark task through ``mapInArrow``, or in the driver."""
+    """Stages messages of one pass, in Spark tasks or in the driver."""
 
     epoch: int
     number: int
@@ -119,28 +113,24 @@ class Task:
         """The folder of this pass, below those of staged, parked and rejected messages."""
         return f"{self.epoch:08}/{self.number:08}"
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What ``mapInArrow`` runs: rows of work in, one row with the report out.
-
-        A store, registry or broker that does not answer is reported too, so that the driver hears of it as it is: an
-        exception would reach it as a Java stack.
-        """
-        work = [_WORK.decode(text) for batch in batches for text in batch.column(RANGES).to_pylist()]
-        if not work:
-            return
-        report, trouble = None, None
-        try:
-            report = encode(self.run(work))
-        except TidewireError as error:
-            trouble = pickle.dumps(error)
-        yield pa.record_batch({"report": pa.array([report], pa.binary()), "trouble": pa.array([trouble], pa.binary())})
-
     def run(self, work: Iterable[Work]) -> TaskReport:
         """Stage messages and tell what there was."""
         run = _Run(self, _attempt())
         for each in work:
             run.read(each)
         return run.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one Spark task stages."""
+
+    task: Task
+    work: tuple[Work, ...]
+
+    def run(self) -> TaskReport:
+        """Stage it."""
+        return self.task.run(self.work)
 
 
 def _of_file(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
