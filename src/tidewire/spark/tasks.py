@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 from zipimport import zipimporter
 
-from pyspark import SparkContext
+from pyspark import SparkContext, cloudpickle
 
 Result = TypeVar("Result", covariant=True)
 
@@ -23,8 +23,12 @@ class Work(Protocol[Result]):
 
 
 def run_in_tasks(context: SparkContext, work: Sequence[Work[Result]]) -> list[Result]:
-    """The results of pieces of work, a task for each. An error that can travel is raised as it was."""
-    found = context.parallelize([pickle.dumps(each) for each in work], len(work)).map(_run).collect()
+    """The results of pieces of work, a task for each. An error that can travel is raised as it was.
+
+    Classes that executors cannot import, such as those of a notebook, travel along.
+    """
+    pieces = [cloudpickle.dumps(each) for each in work]  # type: ignore[no-untyped-call]
+    found = context.parallelize(pieces, len(pieces)).map(_run).collect()
     results: list[Any] = [pickle.loads(each) for each in found]
     for result in results:
         if isinstance(result, _Failure):
