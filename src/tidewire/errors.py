@@ -25,7 +25,8 @@
     │   ├── StepImpossible                   a step can never be done to its tables
     │   ├── Retry                            the files that a commit was planned on have changed
     │   ├── KeyNeeded                        a table's rows cannot be told apart
-    │   └── StateError                       what it remembers cannot be read
+    │   ├── StateError                       what it remembers cannot be read
+    │   └── LoadError                        a dump or a table cannot be loaded
     ├── TargetError          (LookupError)   a target does not have what was asked of it
     │   └── ColumnError                      a column is not there, or its name is taken
     ├── ChangefeedError      (ValueError)    a changefeed cannot be made so, or cannot go on
@@ -331,6 +332,10 @@ class KeyNeeded(SyncError):
 
 class StateError(SyncError):
     """The document of what a sync remembers cannot be read."""
+
+
+class LoadError(SyncError):
+    """A dump or a table cannot be loaded."""
 
 
 class TargetError(TidewireError, LookupError):

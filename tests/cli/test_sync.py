@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,6 +64,46 @@ def test_a_recorded_topic_is_imported_synced_and_shown(spark: SparkSession, tmp_
     refused = run("sync", topics, target, "--protocol", "simple", "--once", "--mode", "scd2")
     assert refused.exit_code == 2
     assert "belongs to another sync" in refused.output
+
+
+@pytest.mark.slow
+def test_a_topic_that_begins_after_its_tables_is_synced_and_says_what_is_missing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines, place, target = tmp_path / "lines.jsonl", (tmp_path / "topics").as_uri(), tmp_path / "lake"
+    lines.write_text("".join(_without_creates("seed23", "canal-json")))
+    assert run("topic", "import", lines, place, "--topic", "feed").exit_code == 0
+    moment = topic_files.expected("seed23")["watermarks"][3]
+    command = (
+        "sync",
+        place,
+        target,
+        "-p",
+        "canal-json",
+        "--once",
+        "--until",
+        moment["ts"],
+        "--tables",
+        "test.accounts",
+    )
+
+    synced = run(*command)
+    listed = run("show", target)
+
+    assert synced.exit_code == 0, synced.output
+    assert "test.accounts: rows from before 2026-" in synced.stderr
+    assert "load them with tidewire load" in synced.stderr
+    assert "test.accounts: rows from before 2026-" in listed.output
+    assert "test.accounts: rows from before" in run(*command).stdout
+
+
+def _without_creates(topic: str, name: str) -> Iterator[str]:
+    """The messages of a recorded topic whose tables were there before it began."""
+    offsets: Counter[int] = Counter()
+    for line in map(json.loads, topic_files.read(topic, f"{name}.jsonl").splitlines()):
+        if b"CREATE TABLE" not in base64.b64decode(line["value"]):
+            yield json.dumps(line | {"offset": offsets[line["partition"]]}) + "\n"
+            offsets[line["partition"]] += 1
 
 
 @pytest.mark.slow

@@ -165,6 +165,9 @@ class Screen:
             parts.append(Text(held_line(report.holds), style="bold yellow"))
             if not self._closed:
                 parts += [Text(f"  {line}", style="yellow") for line in self._ways_out(report.holds)]
+        if report is not None and report.incomplete:
+            names = _count(len(report.incomplete), "table")
+            parts.append(Text(f"older rows missing in {names}: load them with tidewire load", style="yellow"))
         if report is not None and report.rejected_total:
             parts.append(
                 Text(
@@ -187,7 +190,9 @@ class Screen:
         room = max(3, self._console.height - _LINES_AROUND - 2 * len(report.holds))
         for name in sorted(order[:room]):
             hold, rows = held.get(name) or held.get(None), self._rows[name]
-            state = Text(f"held since {_clock_time(hold.since)}", "yellow") if hold else Text("ok", "green")
+            state = Text("older rows missing", "yellow") if name in report.incomplete else Text("ok", "green")
+            if hold:
+                state = Text(f"held since {_clock_time(hold.since)}", "yellow")
             table.add_row(
                 Text(str(name)), "" if rows is None else f"{rows:,}", f"{report.tables.get(name, 0):,}", state
             )

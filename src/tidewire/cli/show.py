@@ -16,6 +16,7 @@ from tidewire.cli.spark_session import spark_session
 from tidewire.cli.stopping import stopping
 from tidewire.errors import SyncError
 from tidewire.model.tso import to_datetime
+from tidewire.sync.beginnings import missing_rows
 from tidewire.sync.config import SyncConfig
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ def show(
             write_line(line)
     else:
         _print(table or _moment(found.ts), lines)
+        for name, each in sorted(found.tables.items()) if table is None else ():
+            if each.rows_since is not None:
+                click.echo(missing_rows(name, each.rows_since))
 
 
 def _moment(ts: int | None) -> str:
@@ -80,6 +84,7 @@ def _tables(found: Snapshot) -> list[dict[str, Any]]:
             "columns": [column.name for column in table.schema.columns],
             "ts": found.ts if table.held is None else table.held,
             **({} if table.held is None else {"held": True}),
+            **({} if table.rows_since is None else {"rows_since": table.rows_since}),
         }
         for name, table in sorted(found.tables.items())
     ]
@@ -118,10 +123,11 @@ def canonical(table: pa.Table, schema: TableSchema, time_zone: str) -> list[dict
 def _print(title: str, lines: list[dict[str, Any]]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160)
     shown = Table(title=title, title_justify="left", box=None, header_style="bold")
-    for name in lines[0] if lines else ():
+    names = dict.fromkeys(name for line in lines for name in line)
+    for name in names:
         shown.add_column(name, overflow="fold")
     for line in lines:
-        shown.add_row(*(_cell(value) for value in line.values()))
+        shown.add_row(*(_cell(line[name]) if name in line else "" for name in names))
     console.print(shown)
     console.print(f"[dim]{len(lines)} rows[/dim]" if title else "")
 

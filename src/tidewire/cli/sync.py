@@ -21,9 +21,10 @@ from tidewire.cli.stopping import Stopping, stopping
 from tidewire.codec import PROTOCOLS
 from tidewire.errors import OptionError
 from tidewire.kafka.uri import parameters_of
+from tidewire.sync.beginnings import incomplete, missing_rows
 from tidewire.sync.config import FORMAT_VERSIONS, FORMATS, MODES, SyncConfig
 from tidewire.sync.rules import Rules, wanted_by
-from tidewire.sync.state import Hold, OnBad
+from tidewire.sync.state import Hold, OnBad, State
 from tidewire.sync.toml_section import Secrets
 
 if TYPE_CHECKING:
@@ -201,7 +202,12 @@ def sync(
             shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
             conf = LIGHT | dict(config.spark) | conf
             with spark_session("tidewire sync", signals, master=master, conf=conf) as spark:
-                holds = _run(spark, ready, shown, signals, once=once, take_over=take_over)
+                state = _run(spark, ready, shown, signals, once=once, take_over=take_over)
+    if state is None:
+        return
+    for lacking, since in sorted(incomplete(state.tables, state.beginnings).items()):
+        click.echo(missing_rows(lacking, since), err=True)
+    holds = state.holds
     for hold in holds[:_HOLDS_SHOWN]:
         click.echo(_held(hold), err=True)
     if len(holds) > _HOLDS_SHOWN:
@@ -216,8 +222,8 @@ def sync(
 
 def _run(
     spark: Any, ready: Prepared, shown: Progress, signals: Stopping, *, once: bool, take_over: bool
-) -> tuple[Hold, ...]:
-    """Run the sync until it ends or a signal stops it; what is held then."""
+) -> State | None:
+    """Run the sync until it ends or a signal stops it; the state then, ``None`` if it was waiting for a service."""
     from tidewire.spark.prepare import driven
 
     with ready.loop(spark, shown) as loop:
@@ -231,8 +237,7 @@ def _run(
 
         signals.in_order(stop)
         shown.begin(has_watermarks=ready.job.has_watermarks)
-        state = driven(loop, shown, once=once, take_over=take_over)
-        return () if state is None else state.holds
+        return driven(loop, shown, once=once, take_over=take_over)
 
 
 def _held(hold: Hold) -> str:

@@ -248,7 +248,7 @@ class Execution:
         for table in kept.publication.tables:
             name = table.schema.name
             self._versions[name] = self._versions.get(name) or self._target.version(name)
-            tables[name] = PublishedTable(table.schema, self._versions[name], table.mode, table.held)
+            tables[name] = PublishedTable(table.schema, self._versions[name], table.mode, table.held, table.rows_since)
         self._published = Published(kept.sequence, kept.publication.ts, tables)
         published = self._published
         self._patiently(lambda: self._ledger.publish(published))
@@ -288,14 +288,16 @@ class Execution:
         tables = []
         for schema in planned.publication.tables:
             name, held = route(schema.name), planned.publication.held.get(schema.name)
-            tables.append(KeptTable(replace(schema, name=name), str(modes[name.folded]), held))
+            since = planned.publication.rows_since.get(schema.name)
+            tables.append(KeptTable(replace(schema, name=name), str(modes[name.folded]), held, since))
         return KeptPublication(planned.publication.ts, tuple(tables))
 
     def _last_publication(self) -> KeptPublication | None:
         """What was published last, to be published again with other versions of the same rows."""
         if self._published is None:
             return None
-        tables = (KeptTable(each.schema, each.mode, each.held) for each in self._published.tables.values())
+        found = self._published.tables.values()
+        tables = (KeptTable(each.schema, each.mode, each.held, each.rows_since) for each in found)
         return KeptPublication(self._published.ts, tuple(tables))
 
     # What others ask

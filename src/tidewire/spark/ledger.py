@@ -96,6 +96,7 @@ class KeptTable(msgspec.Struct, frozen=True):
     schema: TableSchema
     mode: str
     held: int | None = None
+    rows_since: int | None = None
 
 
 class KeptPublication(msgspec.Struct, frozen=True):
@@ -257,7 +258,7 @@ class Ledger:
         tables = {
             name: replace(table, version=versions.get(name, table.version)) for name, table in published.tables.items()
         }
-        kept = tuple(KeptTable(table.schema, table.mode, table.held) for table in tables.values())
+        kept = tuple(KeptTable(table.schema, table.mode, table.held, table.rows_since) for table in tables.values())
         plan = self._keep_own(state, KeptPublication(published.ts, kept))
         self.publish(Published(plan.sequence, published.ts, tables))
 

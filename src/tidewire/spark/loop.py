@@ -40,6 +40,7 @@ from tidewire.spark.source import Extent, OffsetRange, Source, planned_ranges
 from tidewire.spark.stage import Reader, Stage, folded, with_decimals
 from tidewire.spark.targets import CommitTag, Target
 from tidewire.storage import Storage
+from tidewire.sync.beginnings import incomplete, missing_rows
 from tidewire.sync.documents import decode, encode
 from tidewire.sync.manifest import Manifest, Partition, ReadRange
 from tidewire.sync.plan import Planned
@@ -101,6 +102,7 @@ class Loop:
             )
             self.execution.begin(ledger.recover())
             self._keep_promises()
+            self._tell_incomplete()
             self.catch_up()
             self._loop(once=once)
             self.execution.save()
@@ -139,6 +141,12 @@ class Loop:
                 )
         if data is None or document != self._job.rules.to_plain():
             self.storage.put(_RULES, encode(KeptRules(self._job.rules.to_plain())))
+
+    def _tell_incomplete(self) -> None:
+        """Say which tables lack rows from before the topic."""
+        state = self.execution.state
+        for name, ts in sorted(incomplete(state.tables, state.beginnings).items()):
+            self._observer.told(missing_rows(name, ts))
 
     def _mode_by(self, rules: Rules, name: TableName) -> str:
         return self._job.mode_of(name, rules)

@@ -28,12 +28,17 @@ _SCHEMAS: Final = "schemas"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """One table of a publication. ``held`` is the ts it really is at, if that is earlier than the publication's."""
+    """One table of a publication.
+
+    ``held`` is the ts it really is at, if that is earlier than the publication's. ``rows_since`` is the ts from which
+    on changes are in it, if older rows are missing because the topic does not have them.
+    """
 
     schema: TableSchema
     version: str
     mode: str
     held: int | None = None
+    rows_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True):
     version: str
     mode: str
     held: int | None
+    rows_since: int | None = None
 
 
 class _Document(msgspec.Struct, frozen=True):
@@ -70,7 +76,7 @@ class Publications:
     def publish(self, published: Published) -> str:
         """Keep a publication; its name."""
         rows = tuple(
-            _Row(name, self._digest(table.schema), table.version, table.mode, table.held)
+            _Row(name, self._digest(table.schema), table.version, table.mode, table.held, table.rows_since)
             for name, table in published.tables.items()
         )
         name = f"{published.ts or 0:020}-{published.sequence:012}"
@@ -103,7 +109,7 @@ class Publications:
         if document is None:
             raise SyncError(f"publication {name} in {self._storage.uri} was removed by maintenance just now; ask again")
         tables = {
-            row.name: PublishedTable(self._schema(row.schema), row.version, row.mode, row.held)
+            row.name: PublishedTable(self._schema(row.schema), row.version, row.mode, row.held, row.rows_since)
             for row in document.tables
         }
         return Published(document.sequence, document.ts, tables)

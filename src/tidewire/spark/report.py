@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from tidewire.model import TableName
+from tidewire.sync.beginnings import incomplete
 from tidewire.sync.manifest import Manifest
 from tidewire.sync.plan import Planned
 from tidewire.sync.state import Hold, State
@@ -33,9 +34,10 @@ class Point(StrEnum):
 class PassReport:
     """What one pass did.
 
-    ``tables`` gives the changes that were applied to each table, ``rows`` how many rows tables have now, as far as
-    that is known. ``known`` are all tables that the upstream has now. ``rejected`` counts the messages of this pass
-    that cannot be read, ``rejected_total`` those of all passes. Times are in seconds.
+    ``incomplete`` are the tables whose older rows are missing. ``tables`` gives the changes that were applied to each
+    table, ``rows`` how many rows tables have now, as far as that is known. ``known`` are all tables that the upstream
+    has now. ``rejected`` counts the messages of this pass that cannot be read, ``rejected_total`` those of all passes.
+    Times are in seconds.
     """
 
     sequence: int
@@ -53,6 +55,7 @@ class PassReport:
     seconds: Mapping[str, float]
     known: tuple[TableName, ...] = ()
     rejected_total: int = 0
+    incomplete: Mapping[TableName, int] = field(default_factory=dict)
     at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
 
@@ -109,6 +112,7 @@ def report_of(
         notes=planned.notes,
         seconds=dict(seconds),
         known=tuple(state.tables),
+        incomplete=incomplete(state.tables, state.beginnings),
         rejected_total=state.rejected,
     )
 
@@ -129,6 +133,7 @@ def describe(report: PassReport) -> dict[str, Any]:
         "rejected_total": report.rejected_total,
         "parked": report.parked,
         "held": [describe_hold(hold) for hold in report.holds],
+        "incomplete": sorted(map(str, report.incomplete)),
         "notes": list(report.notes),
         "seconds": {name: round(value, 3) for name, value in report.seconds.items()},
     }

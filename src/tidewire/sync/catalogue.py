@@ -29,6 +29,7 @@ from tidewire.ddl.edits import (
 from tidewire.ddl.shape import altered, column_steps
 from tidewire.errors import DdlMismatch
 from tidewire.model import Column, Generated, TableName, TableSchema
+from tidewire.sync.beginnings import Beginning, Origin
 from tidewire.sync.steps import Alter, Create, Drop, Rename, Step, Truncate
 
 
@@ -68,11 +69,18 @@ class Catalogue:
     """Tables by folded name. Executing a statement changes it and gives the steps a target has to take.
 
     ``removed`` are names that statements have taken away, each with the ts, whether their tables were known or not.
+    ``beginnings`` say from when on tables are known.
     """
 
-    def __init__(self, tables: Iterable[TableSchema], last_ddl_ts: Mapping[TableName, int]) -> None:
+    def __init__(
+        self,
+        tables: Iterable[TableSchema],
+        last_ddl_ts: Mapping[TableName, int],
+        beginnings: Mapping[TableName, Beginning] = {},
+    ) -> None:
         self.tables = {table.name.folded: table for table in tables}
         self.last_ddl_ts = dict(last_ddl_ts)
+        self.beginnings = dict(beginnings)
         self.removed: dict[TableName, int] = {}
         self.notes: list[str] = []
 
@@ -81,10 +89,10 @@ class Catalogue:
         names, count = list(names), len(self.notes)
         tables = {name: self.tables[name] for name in names if name in self.tables}
         times = {name: self.last_ddl_ts[name] for name in names if name in self.last_ddl_ts}
-        removed = dict(self.removed)
+        removed, beginnings = dict(self.removed), dict(self.beginnings)
 
         def restore() -> None:
-            self.removed = removed
+            self.removed, self.beginnings = removed, beginnings
             for name in names:
                 self.tables.pop(name, None)
                 self.last_ddl_ts.pop(name, None)
@@ -154,6 +162,7 @@ class Catalogue:
             self.notes.append(f"{found.name} is there already; its CREATE TABLE at {statement.ts} is passed over")
             return []
         table = edit.table
+        self.beginnings[table.name.folded] = Beginning(statement.ts, Origin.CREATE)
         if statement.tells(table.name):
             table = statement.told(table)
         elif edit.like is not None:
@@ -175,11 +184,13 @@ class Catalogue:
     def _remove(self, name: TableName, ts: int) -> list[Step]:
         self._mark(name, ts)
         self.removed[name.folded] = ts
+        self.beginnings.pop(name.folded, None)
         table = self.tables.pop(name.folded, None)
         return [] if table is None else [Drop(table.name, ts)]
 
     def _truncate(self, edit: TruncateTable, statement: Statement) -> list[Step]:
         self._mark(edit.name, statement.ts)
+        self.beginnings[edit.name.folded] = Beginning(statement.ts, Origin.TRUNCATE)
         table = self.find(edit.name)
         return [] if table is None else [Truncate(stored(table), statement.ts)]
 
@@ -213,6 +224,8 @@ class Catalogue:
         for rename in self._taken([rename for _, rename in moving]):
             self.notes.append(f"{rename.new} makes way for {rename.old}, renamed at {ts}")
             steps += self._remove(rename.new, ts)
+        moved = [(rename.new.folded, self.beginnings.pop(rename.old.folded, None)) for rename in renames]
+        self.beginnings |= {name: beginning for name, beginning in moved if beginning is not None}
         for _, rename in moving:
             self.tables.pop(rename.old.folded, None)
         for table, rename in moving:

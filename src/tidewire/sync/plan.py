@@ -21,6 +21,7 @@ from tidewire.ddl.parse import edits
 from tidewire.errors import SyncStopped
 from tidewire.model import Ddl, Position, TableName, TableSchema
 from tidewire.model.tso import to_datetime
+from tidewire.sync.beginnings import Beginning, Origin, incomplete, missing_rows
 from tidewire.sync.catalogue import Catalogue, Statement, conformed, fitting, stored
 from tidewire.sync.holds import END, LOSSES, database, frozen_before, frozen_by_rows
 from tidewire.sync.intake import Intake
@@ -60,12 +61,14 @@ class Publication:
     """The tables as of one moment of the upstream.
 
     ``ts`` is ``None`` where the protocol has no watermarks, and no moment can be named. ``held`` gives the ts of tables
-    that are behind it.
+    that are behind it. ``rows_since`` gives the ts from which on changes are there, for tables whose older rows are
+    missing.
     """
 
     ts: int | None
     tables: tuple[TableSchema, ...]
     held: Mapping[TableName, int] = field(default_factory=dict)
+    rows_since: Mapping[TableName, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class _PlanBuilder(Intake):
     def __init__(self, state: State, settings: PlanSettings) -> None:
         super().__init__(state, settings)
         self.settings = settings
-        self.catalogue = Catalogue(state.tables.values(), state.last_ddl_ts)
+        self.catalogue = Catalogue(state.tables.values(), state.last_ddl_ts, state.beginnings)
         self.targets = TargetTables(state.target_tables, state.kept, settings.rules)
         self.passed_over = list(state.passed_over)
 
@@ -274,6 +277,10 @@ class _PlanBuilder(Intake):
         if not fresh or not (shapes or name in self.catalogue.tables):
             return
         undo = (self.catalogue.saved([name]), self.targets.saved([name]))
+        lacks = self._lacks_older_rows(name)
+        if lacks:
+            first = min(ts for ts, _ in fresh) if self.settings.has_watermarks else 0
+            self.catalogue.beginnings[name] = Beginning(first, Origin.ROWS)
         steps, news = self._rows(name, slices, shapes, upto if self.settings.has_watermarks else _last(slices))
         objection = next((reason for reason in map(self.settings.check, steps) if reason is not None), None)
         if objection is not None:
@@ -281,9 +288,16 @@ class _PlanBuilder(Intake):
                 restore()
             self._hold_rows(name, fresh, objection, upto)
             return
+        if lacks:
+            self.notes.append(missing_rows(self.catalogue.tables[name].name, self.catalogue.beginnings[name].ts))
         self.pending[name] = kept
         self.schemas.update(dict.fromkeys(news))
         self.steps += steps
+
+    def _lacks_older_rows(self, name: TableName) -> bool:
+        """Would new rows be the first that are known of a table whose creation was not seen?"""
+        created = name in self.catalogue.beginnings and name not in self.catalogue.tables  # LIKE an unknown table
+        return name not in self.targets.by_name and not created
 
     def _rows(
         self, name: TableName, slices: list[Slice], shapes: Sequence[TableSchema], ts: int
@@ -394,6 +408,7 @@ class _PlanBuilder(Intake):
             target_tables=self.targets.by_name,
             kept=tuple(self.targets.kept),
             passed_over=tuple(self.passed_over),
+            beginnings=self.catalogue.beginnings,
         )
         if self.schemas:
             after = replace(after, schemas=tuple(self._schemas(after)))
@@ -418,10 +433,14 @@ class _PlanBuilder(Intake):
     def _publication(self) -> Publication:
         published = self.targets.published()
         tables = tuple(table for _, table in published)
+        since = incomplete((name for name, _ in published if name is not None), self.catalogue.beginnings)
+        lacking = {table.name: since[name] for name, table in published if name in since}
         if not self.settings.has_watermarks:
-            return Publication(None, tables)
+            return Publication(None, tables, rows_since=lacking)
         limits = {table.name: END if name is None else self.holds.limit(name) for name, table in published}
-        return Publication(self.applied, tables, {name: ts for name, ts in limits.items() if ts < self.applied})
+        return Publication(
+            self.applied, tables, {name: ts for name, ts in limits.items() if ts < self.applied}, lacking
+        )
 
 
 def _place(each: tuple[int, StagedFile]) -> tuple[Partition, int]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from tidewire.model import Position, TableName, TableSchema
+from tidewire.sync.beginnings import Beginning
 from tidewire.sync.frontier import Frontier
 from tidewire.sync.manifest import FoundDdl, Parked, Partition, StagedFile
 from tidewire.sync.replays import Replays
@@ -139,6 +140,7 @@ class State:
     to, or, without DDL, the shapes rows have had. ``tables`` are the upstream's, ``target_tables`` what the target has
     of them, and ``kept`` what it has beyond them. ``losses`` are the newest releases. ``given_up`` are bad messages
     that hold no table any more, because they were released or sent again; their rows may still be staged.
+    ``beginnings`` say from when on tables are known.
     """
 
     sync: str
@@ -161,6 +163,7 @@ class State:
     passed_over: tuple[PassedOver, ...] = ()
     losses: tuple[Loss, ...] = ()
     given_up: tuple[Position, ...] = ()
+    beginnings: Mapping[TableName, Beginning] = field(default_factory=dict)
 
     def replays(self) -> Replays:
         """Which rows and DDL are replays that the tables already have."""
