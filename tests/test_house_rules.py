@@ -59,8 +59,9 @@ ALLOWED = {
         *("kafka", "model", "errors", "secrets", "storage"),
     },
     "sync": {"sync", "ddl", "model", "plain", "errors", "secrets"},
+    "load": {"load", "ddl", "arrow", "model", "storage", "errors"},
     "spark": {
-        *("spark", "sync", "ddl", "arrow", "topic", "kafka", "codec", "registry", "model", "plain", "storage"),
+        *("spark", "load", "sync", "ddl", "arrow", "topic", "kafka", "codec", "registry", "model", "plain", "storage"),
         "errors",
     },
 }

@@ -161,7 +161,7 @@ def test_rows_of_sql_are_read_whatever_the_size_of_a_block() -> None:
     "text", [b"INSERT INTO `a` VALUES\n(1,2", b"UPDATE `a` SET x = 1;", b"INSERT INTO `a` VALUES 1;"]
 )
 def test_damaged_sql_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError, match="line [12]:"):
+    with pytest.raises(ValueError, match=r"line [12]:"):
         [*read_sql(io.BytesIO(text), ("x", "y"), block=3)]
 
 
