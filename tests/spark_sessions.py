@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidewire.spark.jars import fetch
+from tidewire.spark.jars import SETS, fetch
 from tidewire.spark.session import LIGHT_JAVA, session
 
 QUICK = f"{LIGHT_JAVA} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -32,7 +32,7 @@ def small_session(folder: Path) -> Iterator[SparkSession]:
     """One session with its files below a folder, stopped in the end; skipped where there is no Java."""
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         pytest.skip("Java 17 or newer is needed")
-    fetch()
+    fetch(sets=SETS)
     spark = session("tidewire tests", master="local[2]", conf=SMALL | {"spark.sql.warehouse.dir": str(folder)})
     try:
         yield spark

@@ -71,7 +71,7 @@ def synced(spark: SparkSession, topics: FileTopics, target: Path, job: Job, obse
 
 
 def assert_equal(
-    spark: SparkSession, target: Path, moment: Mapping[str, Any], at: int | None = None, *, floats: bool = True
+    spark: SparkSession, target: Path | str, moment: Mapping[str, Any], at: int | None = None, *, floats: bool = True
 ) -> None:
     """The target's tables are those of a recorded moment: names, keys, columns in order, and rows.
 

@@ -61,7 +61,7 @@ def other_sync(folder: Path) -> str:
 
 def rest_catalog(path: Path, port: int) -> Path:
     """Settings with an Iceberg catalog that does not answer."""
-    path.write_text(f'[target.catalog]\nname = "lake"\ntype = "rest"\nuri = "http://127.0.0.1:{port}"\n')
+    path.write_text(f'[catalog.lake]\ntype = "rest"\nuri = "http://127.0.0.1:{port}"\n')
     return path
 
 

@@ -54,6 +54,7 @@ def test_jars_are_shown_as_json(source: Path, tmp_path: Path) -> None:
         "version": "1.0",
         "sha256": TIDE.sha256,
         "why": "because",
+        "set": "base",
         "path": str(tmp_path / "jars" / TIDE.file),
         "size": 4,
         "state": "ready",

@@ -137,7 +137,7 @@ def test_a_file_says_all_and_the_command_line_wins(spark: SparkSession, tmp_path
 
 
 @pytest.mark.slow
-def test_tables_in_another_catalog_are_shown_and_maintained_with_the_file(
+def test_a_target_remembers_the_catalog_that_its_tables_are_in(
     spark: SparkSession, tmp_path: Path, topics: str
 ) -> None:
     target, moment = tmp_path / "lake", topic_files.expected("seed23")["watermarks"][2]
@@ -147,8 +147,7 @@ def test_tables_in_another_catalog_are_shown_and_maintained_with_the_file(
         include = ["test.accounts"]
         [target]
         uri = "{target}"
-        [target.catalog]
-        name = "elsewhere"
+        [catalog.elsewhere]
         type = "jdbc"
         uri = "jdbc:sqlite:{tmp_path}/elsewhere.db"
         warehouse = "{tmp_path}/elsewhere"
@@ -160,16 +159,18 @@ def test_tables_in_another_catalog_are_shown_and_maintained_with_the_file(
 
     assert synced.exit_code == 0, synced.output
     assert not (target / "catalog.db").exists()
-    shown = run("show", target, "--output", "json", "--config", config)
+    shown = run("show", target, "--output", "json")
     listed = [json.loads(line) for line in shown.stdout.splitlines()]
     assert [(line["table"], line["rows"]) for line in listed] == [
         ("test.accounts", len(moment["tables"]["test.accounts"]["rows"]))
     ]
-    maintained = run("maintain", target, "--config", config, "--output", "json")
+    maintained = run("maintain", target, "--output", "json")
     assert maintained.exit_code == 0, maintained.output
+    (target / "_tidewire" / "catalog").unlink()  # as a sync of before left it
     for command in ("show", "maintain"):
         refused = run(command, target)
         assert (refused.exit_code, "the tables are in the catalog elsewhere" in refused.output) == (2, True)
+        assert run(command, target, "--config", config).exit_code == 0
 
 
 @pytest.mark.slow
@@ -329,9 +330,19 @@ sasl-password = "${PASSWORD}"
         (BROKEN + 'protocol = "avro"', (), "the URI of the source says avro, but canal-json is given"),
         (BROKEN + 'protocol = "maxwell"', (), "says maxwell, which is not one of open-protocol, canal-json"),
         (
-            BROKEN.replace('target = "lake"', "") + '[target]\nuri = "lake"\ncatalog = {name = "lake", type = "rest"}',
+            BROKEN + '[catalog.lake]\ntype = "rest"',
             ("--target-format", "delta"),
-            "target.catalog: only Iceberg has catalogs",
+            "option catalog: only Iceberg has catalogs",
+        ),
+        (
+            BROKEN + '[catalog.lake]\ntype = "rest"\n[catalog.pond]\ntype = "glue"',
+            (),
+            "option catalog: which one? There are lake, pond",
+        ),
+        (
+            BROKEN.replace('target = "lake"', 'target = "s3://bucket/lake"'),
+            (),
+            "option catalog: the embedded catalog needs a local folder, and the target is in a store",
         ),
     ],
 )

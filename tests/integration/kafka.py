@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import signal
 import subprocess
@@ -19,11 +18,11 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from integration.certificates import Authority
-from integration.servers import CACHE, OwnProcess, free_port, java
+from integration.servers import Jars, OwnProcess, free_port, java
 
-GROUP, ARTIFACT, VERSION = "org.apache.kafka", "kafka_2.13", "4.3.1"
-SHA256 = "38450ecbea2c8fc968a111ade75f663f70c36d8233e3730adf79e790c7453172"
-"""Of the SHA-256 of all its jars, sorted by name."""
+BROKER = Jars(
+    (("org.apache.kafka", "kafka_2.13", "4.3.1"),), "38450ecbea2c8fc968a111ade75f663f70c36d8233e3730adf79e790c7453172"
+)
 
 _START_SECONDS = 120
 _HOST = "127.0.0.1"
@@ -31,26 +30,6 @@ _PLAINTEXT, _CONTROLLER = "PLAINTEXT", "CONTROLLER"
 _SECURED = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _CLUSTER = "dGlkZXdpcmUtdGVzdHMtMQ"
-
-
-def jars() -> list[Path]:
-    """The broker and everything it needs, fetched once."""
-    from jgo.maven import Dependency, MavenContext
-
-    context = MavenContext(repo_cache=CACHE / "maven", timeout=_START_SECONDS)
-    broker = context.project(GROUP, ARTIFACT).at_version(VERSION).artifact()
-    _, found = context.resolver.get_dependency_list([Dependency(broker)])
-    paths = sorted(
-        (Path(artifact.resolve()) for artifact in [broker, *(node.dep.artifact for node in found)]),
-        key=lambda path: path.name,
-    )
-    whole = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            whole.update(hashlib.file_digest(file, "sha256").digest())
-    if whole.hexdigest() != SHA256:
-        raise RuntimeError(f"the broker's jars have the SHA-256 {whole.hexdigest()}, {SHA256} was expected")
-    return paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +130,7 @@ class Cluster:
 @contextmanager
 def kafka(count: int = 1, *, port: int | None = None, security: BrokerSecurity | None = None) -> Iterator[Cluster]:
     """Empty brokers, ready to be used; they and their data are gone after the block."""
-    classpath = ":".join(map(str, jars()))
+    classpath = BROKER.classpath()
     folder = Path(tempfile.mkdtemp(prefix="kafka-"))
     protocols = (_PLAINTEXT, *(_SECURED if security else ()))
     ports = [{name: free_port() for name in (*protocols, _CONTROLLER)} for _ in range(count)]

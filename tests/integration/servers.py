@@ -67,6 +67,41 @@ class Archive(NamedTuple):
         return path
 
 
+class Jars(NamedTuple):
+    """Java programs in Maven Central with everything they need, and one checksum of the very files that were tried.
+
+    Each root is a group, an artifact, a version and, if it has one, a classifier.
+    """
+
+    roots: tuple[tuple[str, ...], ...]
+    sha256: str
+
+    def paths(self) -> list[Path]:
+        """All jars, fetched once, in order of their names."""
+        from jgo.maven import Dependency, MavenContext
+
+        context = MavenContext(repo_cache=CACHE / "maven", timeout=_DOWNLOAD_SECONDS)
+        roots = [
+            context.project(group, artifact).at_version(version).artifact(*classifier)
+            for group, artifact, version, *classifier in self.roots
+        ]
+        _, found = context.resolver.get_dependency_list([Dependency(root) for root in roots])
+        resolved = {Path(artifact.resolve()) for artifact in [*roots, *(node.dep.artifact for node in found)]}
+        paths = sorted(resolved, key=lambda path: path.name)
+        whole = hashlib.sha256()
+        for path in paths:
+            with path.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        found_sum, name = whole.hexdigest(), self.roots[0][1]
+        if found_sum != self.sha256:
+            raise RuntimeError(f"the jars of {name} have the SHA-256 {found_sum}, {self.sha256} was expected")
+        return paths
+
+    def classpath(self) -> str:
+        """All jars, as Java takes them."""
+        return ":".join(map(str, self.paths()))
+
+
 APICURIO = Archive(
     "io.apicurio",
     "apicurio-registry-app",

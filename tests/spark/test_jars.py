@@ -7,13 +7,14 @@ import pickle
 import shutil
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tidewire.errors import JarError
 from tidewire.spark import jars
-from tidewire.spark.jars import LOCK, Jar, JarState, check, fetch, home, lock, spark_jars
+from tidewire.spark.jars import LOCK, Jar, JarState, check, complete_sets, fetch, home, lock, spark_jars
 
 CONNECTOR_LOCK = Path(__file__).parents[2] / "benchmarks" / "jars.lock.toml"
 CONTENT = {"tide": b"high", "wire": b"copper"}
@@ -45,7 +46,7 @@ def ivy_settings(tmp_path: Path, resolver: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("file", "count"), [(LOCK, 4), (CONNECTOR_LOCK, 5)])
+@pytest.mark.parametrize(("file", "count"), [(LOCK, 6), (CONNECTOR_LOCK, 5)])
 def test_a_lock_names_each_jar_with_its_checksum(file: Path, count: int) -> None:
     entries = lock(file)
 
@@ -121,6 +122,21 @@ def test_a_missing_jar_is_named_and_so_is_the_remedy(source: Path, tmp_path: Pat
         fetch(tmp_path / "jars", source=source)
     with pytest.raises(JarError, match=r"tide-1\.0\.jar \(missing\), wire-1\.0\.jar \(missing\); run tidewire jars"):
         spark_jars(tmp_path / "jars")
+
+
+def test_a_set_is_fetched_only_where_it_is_asked_for(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tide, wire = SMALL_LOCK
+    monkeypatch.setattr(jars, "lock", lambda file: (tide, replace(wire, set="aws")))
+    folder = tmp_path / "jars"
+
+    assert fetch(folder, source=source) == [folder / tide.file]
+    assert complete_sets(folder) == ("base", "postgresql")  # the small lock has no jar for the latter
+    with pytest.raises(JarError, match=r"wire-1\.0\.jar \(missing\); run tidewire jars aws"):
+        spark_jars(folder, sets=("base", "aws"))
+    assert fetch(folder, sets=("base", "aws"), source=source) == [folder / tide.file, folder / wire.file]
+    assert complete_sets(folder) == ("base", "aws", "postgresql")
 
 
 def test_many_may_fetch_at_once(source: Path, tmp_path: Path) -> None:

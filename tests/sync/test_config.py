@@ -9,6 +9,7 @@ import pytest
 
 from tidewire.errors import OptionError
 from tidewire.model import TableName
+from tidewire.sync.catalog_settings import CatalogSettings
 from tidewire.sync.config import SyncConfig, read_config
 from tidewire.sync.policies import ChangeKind, DdlPolicy
 from tidewire.sync.rules import Mask
@@ -45,10 +46,15 @@ time-zone = "Asia/Shanghai"
 [target]
 uri = "s3://${BUCKET}/lake"
 format = "iceberg"
-[target.catalog]
-name = "lake"
+catalog = "lake"
+staging = "s3://hot/staged"
+
+[catalog.lake]
 type = "rest"
 oauth2.token = "${TOKEN}"
+
+[catalog.other]
+type = "glue"
 
 [spark]
 sql.shuffle.partitions = 4
@@ -89,7 +95,11 @@ def test_a_file_can_say_everything() -> None:
     assert (config.once, config.until, config.parallel, config.master) == (True, 470490294578577416, 2, "local[4]")
     assert config.option == {"enable-tidb-extension": "true", "time-zone": "Asia/Shanghai"}
     assert (config.target, config.target_format) == ("s3://bucket-7/lake", "iceberg")
-    assert config.catalog == {
+    assert (config.catalog, config.staging) == ("lake", "s3://hot/staged")
+    assert config.catalog_named("other") == CatalogSettings("other", {"type": "glue"}, {"type": "glue"})
+    catalog = config.catalog_named("lake")
+    assert catalog is not None
+    assert catalog.spark() == {
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "rest",
         "spark.sql.catalog.lake.oauth2.token": "t0k3n",
@@ -150,7 +160,10 @@ TABLE = '[[tables]]\nmatch = ["a.b"]\n'
         ("parallel = 0", "parallel", "must be a whole number from 1 on"),
         ("[option]\nx = 1979-05-27", "option.x", "must be a text, not a date"),
         ("[target]\nuri = 'a'\nspeed = 1", "target.speed", "'speed' is no setting"),
-        ("[target.catalog]\ntype = 'rest'", "target.catalog.name", "needs a name"),
+        ("[catalog.a-b]\ntype = 'rest'", "catalog.a-b", "letters, digits and underscores only"),
+        ("[catalog]\ntype = 'rest'", "catalog.type", "must be a table, not a text"),
+        ("[catalog.a]\nuri = 'http://x'", "catalog.a.type", "must be one of rest, glue, hive, jdbc"),
+        ("[catalog.a]\ntype = 'hadoop'", "catalog.a.type", "cannot rename a table"),
         ("spark = 3", "spark", "must be a table, not a number"),
         ("[spark]\nx = '${NOWHERE}'", "spark.x", "there is no environment variable NOWHERE"),
         ("tables = ['shop']", "tables[0]", "not of the form schema.table"),

@@ -34,5 +34,5 @@ catalog_option = click.option(
     "--config",
     type=click.Path(dir_okay=False),
     callback=lambda _context, _parameter, path: config_file(path),
-    help="The sync's TOML file, if it names a catalog.",
+    help="The sync's TOML file, if its catalog has secrets that do not come from the environment.",
 )

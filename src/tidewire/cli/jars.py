@@ -13,13 +13,14 @@ from rich.text import Text
 
 from tidewire.cli.lines import Line, write_line
 from tidewire.errors import JarError
-from tidewire.spark.jars import Found, JarState, check, fetch, home
+from tidewire.spark.jars import BASE, SETS, Found, JarState, check, fetch, home
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _STYLE = {JarState.READY: "green", JarState.MISSING: "yellow", JarState.WRONG: "bold red"}
 
 
 @click.command()
+@click.argument("sets", nargs=-1, type=click.Choice(SETS))
 @click.option("--dir", "folder", type=_FOLDER, help="Where to keep the jars.  [default: the user's cache folder]")
 @click.option("--from", "source", type=_FOLDER, help="Copy the jars from this folder instead of fetching them.")
 @click.option(
@@ -29,8 +30,18 @@ _STYLE = {JarState.READY: "green", JarState.MISSING: "yellow", JarState.WRONG: "
 )
 @click.option("--check", "only_check", is_flag=True, help="Get nothing, only say how things stand.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def jars(folder: Path | None, source: Path | None, ivy_settings: Path | None, only_check: bool, output: str) -> None:
+def jars(
+    sets: tuple[str, ...],
+    folder: Path | None,
+    source: Path | None,
+    ivy_settings: Path | None,
+    only_check: bool,
+    output: str,
+) -> None:
     """Get the jars Spark needs and check every one of them.
+
+    SETS are what a target needs beside the base set, which is always fetched: aws for S3 and Glue, postgresql for a
+    catalog in PostgreSQL.
 
     What is there and has the right SHA-256 stays; only the rest is fetched, by the Ivy inside PySpark.
     The folder is --dir, or jars below TIDEWIRE_HOME, or tidewire/jars in the user's cache folder.
@@ -38,17 +49,19 @@ def jars(folder: Path | None, source: Path | None, ivy_settings: Path | None, on
 
     \b
     Example:
+      tidewire jars
+      tidewire jars aws
       tidewire jars --check --output json
     """
     if sum((source is not None, ivy_settings is not None, only_check)) > 1:
         raise click.UsageError("--from, --ivy-settings and --check exclude each other")
-    folder = folder or home()
+    folder, wanted = folder or home(), {*BASE, *sets}
     if not only_check:
         try:
-            fetch(folder, source=source, ivy_settings=ivy_settings)
+            fetch(folder, sets=wanted, source=source, ivy_settings=ivy_settings)
         except JarError as error:
             raise click.ClickException(str(error)) from error
-    found = check(folder)
+    found = check(folder, sets=wanted)
     if output == "json":
         for file in found:
             write_line(_plain(file))
@@ -66,6 +79,7 @@ def _plain(file: Found) -> Line:
         "version": jar.version,
         "sha256": jar.sha256,
         "why": jar.why,
+        "set": jar.set,
         "path": str(file.path),
         "size": file.size,
         "state": str(file.state),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidewire.spark.ledger import Owner
     from tidewire.spark.maintain import Maintained, MaintenanceSettings, TableUpkeep
     from tidewire.storage import Storage
+    from tidewire.sync.catalog_settings import CatalogSettings
 
 ANSWER_SECONDS: Final = 6 * 3600.0
 """How long a running sync may take: large tables take long to compact."""
@@ -51,17 +52,19 @@ def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_ru
       tidewire maintain /data/lake --older-than 30d
     """
     try:
-        from tidewire.spark.ledger import ledger_of, owner_with_catalog
+        from tidewire.spark.catalogs import catalog_of
+        from tidewire.spark.ledger import ledger_of, required_owner
         from tidewire.spark.maintain import MaintenanceSettings, parse_age
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
     settings = MaintenanceSettings(parse_age(older_than), keep, dry_run)
     storage = ledger_of(target)
-    owner = owner_with_catalog(storage, config.catalog)
+    owner = required_owner(storage)
+    catalog = catalog_of(storage, owner, config.catalogs)
     done = None if dry_run else _asked(storage, {"older-than": older_than, "keep": str(keep)})
     if done is None:
         with stopping() as signals:
-            done = _maintained(target, storage, owner, settings, config, signals)
+            done = _maintained(target, storage, owner, settings, catalog, config, signals)
     if output == "json":
         for line in (*map(_line, done.tables), _total(done, dry_run)):
             write_line(line)
@@ -93,17 +96,20 @@ def _maintained(
     storage: Storage,
     owner: Owner,
     settings: MaintenanceSettings,
+    catalog: CatalogSettings | None,
     config: SyncConfig,
     signals: Stopping,
 ) -> Maintained:
     """Maintain a target that has no driver; a dry run needs none."""
+    from tidewire.spark.catalogs import needed_jars
     from tidewire.spark.ledger import Ledger
     from tidewire.spark.maintain import maintain
     from tidewire.spark.session import java_process
     from tidewire.spark.targets import CommitTag, open_target
 
-    with spark_session("tidewire maintain", signals, conf=config.spark) as spark:
-        tables = open_target(spark, target, owner.format, config.catalog)
+    jars = needed_jars(target, catalog)
+    with spark_session("tidewire maintain", signals, conf=config.spark, jars=jars) as spark:
+        tables = open_target(spark, target, owner.format, catalog)
         if settings.dry_run:
             return maintain(tables, storage, settings)
         ledger = Ledger.open(storage, owner, jvm=java_process(spark), tell=lambda line: click.echo(line, err=True))

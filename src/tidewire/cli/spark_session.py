@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
@@ -20,7 +20,12 @@ _NOISE: Final = (b"WARNING: Using incubator modules",)
 
 @contextmanager
 def spark_session(
-    name: str, signals: Stopping, *, master: str = "local[*]", conf: Mapping[str, str] | None = None
+    name: str,
+    signals: Stopping,
+    *,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    jars: Collection[str] | None = None,
 ) -> Iterator[Any]:
     """A Spark session for the time of a block. Spark's log, which is full of stack traces, is shown with --debug."""
     from tidewire.spark.session import borrowed
@@ -31,7 +36,7 @@ def spark_session(
         settings[_JAVA_OPTIONS] = f"{_QUIET} {settings.get(_JAVA_OPTIONS, '')}".rstrip()
     with ExitStack() as stack:
         with _without_noise():
-            spark = stack.enter_context(borrowed(name, master=master, conf=settings))
+            spark = stack.enter_context(borrowed(name, master=master, conf=settings, jars=jars))
         signals.install()
         yield spark
 

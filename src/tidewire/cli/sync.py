@@ -44,6 +44,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
         "once": config.once,
         "until": config.until,
         "target_format": config.target_format,
+        "catalog_name": config.catalog,
         "format_version": None if config.format_version is None else str(config.format_version),
         "mode": config.mode,
         "on_bad": config.on_bad_message,
@@ -77,6 +78,12 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     default="3",
     show_default=True,
     help="The version of Iceberg's format that new tables have. Athena and others read no version 3.",
+)
+@click.option(
+    "--catalog",
+    "catalog_name",
+    metavar="NAME",
+    help="The Iceberg catalog that keeps the tables: [catalog.NAME] of --config. A local folder needs none.",
 )
 @click.option("--mode", type=click.Choice(MODES), default="mirror", show_default=True, help="What a table holds.")
 @click.option(
@@ -129,6 +136,7 @@ def sync(
     until: int | None,
     target_format: str,
     format_version: str,
+    catalog_name: str | None,
     mode: str,
     tables: tuple[str, ...],
     on_bad: str,
@@ -178,6 +186,7 @@ def sync(
         target=target,
         target_format=target_format,
         format_version=int(format_version),
+        catalog=catalog_name,
         mode=mode,
         on_bad_message=on_bad,
         until=until,
@@ -200,6 +209,7 @@ def sync(
                 shown.told(note)
             _check_master(master)
             shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
+<<<<<<< HEAD
             conf = LIGHT | dict(config.spark) | conf
             with spark_session("tidewire sync", signals, master=master, conf=conf) as spark:
                 state = _run(spark, ready, shown, signals, once=once, take_over=take_over)
@@ -208,6 +218,11 @@ def sync(
     for lacking, since in sorted(incomplete(state.tables, state.beginnings).items()):
         click.echo(missing_rows(lacking, since), err=True)
     holds = state.holds
+=======
+            conf, jars = dict(config.spark) | conf, ready.needed_jars
+            with spark_session("tidewire sync", signals, master=master, conf=conf, jars=jars) as spark:
+                holds = _run(spark, ready, shown, signals, once=once, take_over=take_over)
+>>>>>>> 343cebf (Tables in S3 and any Iceberg catalog: the sync's file describes catalogs, the target remembers its own; jars in sets)
     for hold in holds[:_HOLDS_SHOWN]:
         click.echo(_held(hold), err=True)
     if len(holds) > _HOLDS_SHOWN:

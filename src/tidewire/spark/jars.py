@@ -1,7 +1,8 @@
 """The jars Spark needs beyond PySpark's own: which they are, where they are kept, how they get there.
 
-The lock beside this module names each with its SHA-256. They are fetched by Apache Ivy, which PySpark ships, from the
-public repository Ivy knows by itself, or from wherever a user's Ivy settings say, or copied from a folder.
+The lock beside this module names each with its SHA-256 and its set: ``base`` is always needed, the others where a
+target's store or catalog needs them. They are fetched by Apache Ivy, which PySpark ships, from the public repository
+that Ivy knows by itself, or from wherever a user's Ivy settings say, or copied from a folder.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ _PATIENCE = {"connectionTimeout": "30000", "readTimeout": "60000"}
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One entry of the lock; ``why`` gives the reason where the choice is not obvious."""
+    """One entry of the lock; ``why`` gives the reason where the choice is not obvious, ``set`` what needs it."""
 
     group: str
     artifact: str
     version: str
     sha256: str
     why: str = ""
+    set: str = "base"
 
     @property
     def file(self) -> str:
@@ -70,8 +72,14 @@ LOCK: Final[Traversable] = files(__package__).joinpath("jars.lock.toml")
 """The lock of tidewire's own jars. Every function here can be given another one."""
 
 
+SETS: Final = ("base", "aws", "postgresql")
+"""The sets of jars: what every target needs, S3 and Glue, and a catalog in PostgreSQL."""
+
+BASE: Final = SETS[:1]
+
+
 def lock(file: Traversable = LOCK) -> tuple[Jar, ...]:
-    """The jars of a lock: they were proved together, and all of them are needed."""
+    """The jars of a lock: they were proved together."""
     return tuple(Jar(**entry) for entry in tomllib.loads(file.read_text("utf-8"))["jar"])
 
 
@@ -83,37 +91,54 @@ def home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidewire" / "jars"
 
 
-def check(folder: Path | None = None, *, lock_file: Traversable = LOCK) -> list[Found]:
-    """Every jar of a lock as it stands in a folder."""
-    return [_found(jar, folder or home()) for jar in lock(lock_file)]
+def check(folder: Path | None = None, *, sets: Collection[str] = BASE, lock_file: Traversable = LOCK) -> list[Found]:
+    """Every jar of some sets as it stands in a folder."""
+    return [_found(jar, folder or home()) for jar in lock(lock_file) if jar.set in sets]
 
 
 def spark_jars(
-    folder: Path | None = None, *, lock_file: Traversable = LOCK, artifacts: Collection[str] | None = None
+    folder: Path | None = None,
+    *,
+    sets: Collection[str] = BASE,
+    lock_file: Traversable = LOCK,
+    artifacts: Collection[str] | None = None,
 ) -> list[Path]:
-    """The paths of all jars of a lock, or of some artifacts, each with the right checksum."""
-    wanted = [jar for jar in lock(lock_file) if artifacts is None or jar.artifact in artifacts]
-    found = [_found(jar, folder or home()) for jar in wanted]
-    amiss = [f"{file.jar.file} ({file.state})" for file in found if file.state is not JarState.READY]
+    """The paths of all jars of some sets, each with the right checksum; of the base set maybe only some artifacts."""
+    found = [
+        each
+        for each in check(folder, sets=sets, lock_file=lock_file)
+        if artifacts is None or each.jar.set not in BASE or each.jar.artifact in artifacts
+    ]
+    amiss = [file for file in found if file.state is not JarState.READY]
     if amiss:
-        raise JarError(f"not in {folder or home()}: {', '.join(amiss)}; run tidewire jars")
+        wanted = sorted({file.jar.set for file in amiss} - {*BASE})
+        named = ", ".join(f"{file.jar.file} ({file.state})" for file in amiss)
+        raise JarError(f"not in {folder or home()}: {named}; run {' '.join(('tidewire jars', *wanted))}")
     return [file.path for file in found]
+
+
+def complete_sets(folder: Path | None = None) -> tuple[str, ...]:
+    """The base set, and the others whose jars are all there."""
+    missing = {file.jar.set for file in check(folder, sets=SETS) if file.state is not JarState.READY}
+    return tuple(each for each in SETS if each in BASE or each not in missing)
 
 
 def fetch(
     folder: Path | None = None,
     *,
+    sets: Collection[str] = BASE,
     source: Path | None = None,
     ivy_settings: Path | None = None,
     lock_file: Traversable = LOCK,
 ) -> list[Path]:
-    """The paths of all jars of a lock, after getting those that are missing or wrong.
+    """The paths of all jars of some sets, after getting those that are missing or wrong.
 
     They come out of the folder ``source`` if one is given, else through Ivy. A jar takes its place in one step and
     only when its checksum is right, so a fetch that fails or is interrupted, or two at once, do no harm.
     """
     folder = folder or home()
-    wanted = [file.jar for file in check(folder, lock_file=lock_file) if file.state is not JarState.READY]
+    found = check(folder, sets=sets, lock_file=lock_file)
+    wanted = [file.jar for file in found if file.state is not JarState.READY]
     if wanted:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +151,7 @@ def fetch(
             raise
         except OSError as error:
             raise JarError(str(error)) from error
-    return spark_jars(folder, lock_file=lock_file)
+    return spark_jars(folder, sets=sets, lock_file=lock_file)
 
 
 def java() -> str:

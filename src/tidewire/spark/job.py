@@ -12,6 +12,7 @@ from tidewire.spark.ledger import Owner
 from tidewire.spark.maintain import DEFAULT, Every
 from tidewire.spark.source import Source
 from tidewire.spark.stage import Before
+from tidewire.sync.catalog_settings import CatalogSettings
 from tidewire.sync.rules import Rules
 from tidewire.sync.state import OnBad
 
@@ -28,7 +29,7 @@ class Job:
     has_watermarks: bool = True
     mode: Mode = Mode.MIRROR
     format: str = "iceberg"
-    catalog: str = ""
+    catalog: CatalogSettings | None = None
     on_bad: OnBad = OnBad.HOLD
     until: int | None = None
     parallel: int = 4
@@ -52,7 +53,7 @@ class Job:
             str(self.mode),
             self.has_watermarks,
             self.time_zone,
-            self.catalog,
+            "" if self.catalog is None else self.catalog.name,
         )
 
     def mode_of(self, name: TableName, rules: Rules | None = None) -> Mode:

@@ -316,19 +316,6 @@ def required_owner(storage: Storage) -> Owner:
     return owner
 
 
-def owner_with_catalog(storage: Storage, catalog: Mapping[str, str]) -> Owner:
-    """The sync a target belongs to; :class:`SyncError` if its tables are in another catalog than the one given."""
-    owner = required_owner(storage)
-    names = {key.removeprefix("spark.sql.catalog.").partition(".")[0] for key in catalog}
-    given = next(iter(names), "")
-    if given != owner.catalog:
-        place = f"the catalog {owner.catalog}" if owner.catalog else "the target's own catalog"
-        raise SyncError(
-            f"the tables are in {place}, not in {given or 'the embedded one'}: give the sync's own settings"
-        )
-    return owner
-
-
 def newest_plan(storage: Storage) -> KeptPlan | None:
     """The plan with the highest sequence."""
     for number in reversed(plan_numbers(storage)):

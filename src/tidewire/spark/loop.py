@@ -27,6 +27,7 @@ from tidewire.arrow.policy import Policy
 from tidewire.errors import Fenced, OptionError, SyncError
 from tidewire.model import Position, TableName
 from tidewire.spark.apply import Applier, ApplySettings
+from tidewire.spark.catalogs import remember
 from tidewire.spark.execution import Execution
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import Answer, KeptRules, Ledger, ledger_of
@@ -95,6 +96,8 @@ class Loop:
         with closing(opened) as ledger, closing(Applier(target, settings, job.parallel)) as applier:
             self._ledger = ledger
             self._driving.set()
+            if job.catalog is not None:
+                remember(self.storage, job.catalog)
             self._stage = Stage(self._spark, self._source, self.storage, ledger.epoch.number)
             self._upkeep = Upkeep(job.maintain, target, self.storage, self._upkeep_tag)
             self.execution = Execution(

@@ -18,6 +18,7 @@ from tidewire.codec import PROTOCOLS, Options
 from tidewire.errors import OptionError, SyncError
 from tidewire.kafka.uri import SCHEMES, KafkaAddress, parameters_of
 from tidewire.spark.apply import Mode
+from tidewire.spark.catalogs import check_catalog, needed_jars
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import ledger_of, refuse_other_sync
 from tidewire.spark.loop import Loop
@@ -58,13 +59,18 @@ class Prepared:
     def loop(self, spark: SparkSession, observer: Observer) -> Iterator[Loop]:
         """The loop that does it, in a session of its own on the given one's Spark, which is not changed."""
         job, config = self.job, self._config
-        check_session(spark, job.format, embedded=not config.catalog)
+        check_session(spark, job.format, embedded=job.catalog is None, jars=self.needed_jars)
         with own_session(spark) as own:
-            target = open_target(own, config.target or "", job.format, config.catalog, job.format_version)
+            target = open_target(own, config.target or "", job.format, job.catalog, job.format_version)
             try:
                 yield Loop(own, self._source, target, job, observer)
             finally:
                 close_target(own, target)
+
+    @property
+    def needed_jars(self) -> tuple[str, ...]:
+        """The sets of jars that the target needs."""
+        return needed_jars(self._config.target or "", self.job.catalog)
 
     def close(self) -> None:
         """Close the source's connections."""
@@ -75,8 +81,8 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
     """Open the source of a sync and check all that can be checked without Spark; errors say what to do."""
     place, protocol = place_and_protocol(config)
     format_ = config.target_format or "iceberg"
-    if config.catalog and format_ != "iceberg":
-        raise OptionError("target.catalog", f"only Iceberg has catalogs, and the format is {format_}")
+    catalog = config.catalog_named(config.catalog)
+    check_catalog(config.target or "", format_, catalog)
     _check_options(config.option)
     every = Every.parse(config.maintain_every or "100b")
     patience = parse_age(config.patience or "5m", "patience").total_seconds()
@@ -92,7 +98,7 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
             mode=Mode(config.mode or "mirror"),
             format_version=config.format_version or 3,
             format=format_,
-            catalog=config.catalog_name,
+            catalog=catalog,
             on_bad=OnBad(config.on_bad_message or "hold"),
             until=config.until,
             parallel=config.parallel or 4,

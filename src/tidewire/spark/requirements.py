@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidewire.errors import SyncError
@@ -50,8 +50,18 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def check_session(spark: SparkSession, format_: str, *, embedded: bool = False) -> None:
-    """Refuse a session that cannot write tables of a format; :class:`SyncError` names all that it lacks."""
+SETS: Final[Mapping[str, Mapping[str, str]]] = {
+    "aws": {"iceberg-aws-bundle": "software.amazon.awssdk.services.s3.S3Client"},
+    "postgresql": {"postgresql": "org.postgresql.Driver"},
+}
+"""What the sets of jars beside the base set bring."""
+
+
+def check_session(spark: SparkSession, format_: str, *, embedded: bool = False, jars: Collection[str] = ()) -> None:
+    """Refuse a session that cannot write tables of a format; :class:`SyncError` names all that it lacks.
+
+    ``embedded`` and the sets of ``jars`` say what the target needs beside the format.
+    """
     if is_connect(spark):
         raise SyncError(
             f"a sync needs Spark's driver in its own process, and this session is Spark Connect: {ELSEWHERE}"
@@ -59,7 +69,10 @@ def check_session(spark: SparkSession, format_: str, *, embedded: bool = False) 
     if not spark.version.startswith(f"{VERSION}."):
         raise SyncError(f"a sync needs Spark {VERSION}, and this is Spark {spark.version}: {ELSEWHERE}")
     needs = NEEDS[format_]
-    missing = list(_missing(spark, needs, EMBEDDED if embedded and format_ == "iceberg" else {}))
+    more = dict(EMBEDDED) if embedded and format_ == "iceberg" else {}
+    for each in jars:
+        more |= SETS.get(each, {})
+    missing = list(_missing(spark, needs, more))
     if missing:
         raise SyncError(
             f"this Spark session cannot write {needs.name} tables, for it was started without {' and '.join(missing)}: "

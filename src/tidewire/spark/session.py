@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tidewire.errors import MissingExtra, OptionError
 from tidewire.spark.frames.executors import archive
-from tidewire.spark.jars import java, spark_jars
+from tidewire.spark.jars import complete_sets, java, spark_jars
 from tidewire.spark.requirements import EMBEDDED, NEEDS
 
 try:
@@ -50,6 +50,8 @@ _SETTINGS = {
     # A few statements run at a time. Spark would keep up to a thousand threads for their shuffles and results.
     "spark.sql.shuffleExchange.maxThreadThreshold": "16",
     "spark.sql.resultQueryStage.maxThreadThreshold": "16",
+    # Spark shows settings on its pages and in its logs; these are Spark's own words, and those of catalogs and stores.
+    "spark.redaction.regex": r"(?i)secret|password|passwd|token|credential|access[.-]?key|account[.-]?key|sas|private",
     # A command shows its own progress, and opens no port it was not asked for.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -77,8 +79,11 @@ def session(
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
     format: str | None = None,
+    jars: Collection[str] | None = None,
 ) -> SparkSession:
     """A Spark session that can read and write the tables of a format, ``iceberg`` or ``delta``; of both without one.
+
+    ``jars`` are the sets of jars that it starts with, such as ``("base", "aws")``; without it, all that were fetched.
 
     Where one is running already, that one comes back, with what can still be set of ``conf`` set on it. It must have
     been started with the format's extension, because that cannot be added later. In a process that ``spark-submit``
@@ -96,7 +101,7 @@ def session(
     if begin and _submitted():
         settings = _not_submitted(usual) | settings
     elif begin:
-        settings = _started(master, usual | {"spark.jars": _jars(formats)}, settings)
+        settings = _started(master, usual | {"spark.jars": _jars(formats, jars)}, settings)
     if not _submitted():
         builder = builder.master(master)
     spark = builder.config(map=dict(settings)).getOrCreate()
@@ -131,11 +136,11 @@ def _not_submitted(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in settings.items() if not given.contains(name)}
 
 
-def _jars(formats: Iterable[str]) -> str:
-    """The jars of some formats, as Spark takes them."""
+def _jars(formats: Iterable[str], sets: Collection[str] | None) -> str:
+    """The jars of some formats and sets, as Spark takes them."""
     wanted = {name for each in formats for name in NEEDS[each].classes}
     wanted |= set(EMBEDDED) if "iceberg" in formats else set()
-    return ",".join(map(str, spark_jars(artifacts=wanted)))
+    return ",".join(map(str, spark_jars(sets=complete_sets() if sets is None else sets, artifacts=wanted)))
 
 
 def _started(master: str, usual: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -160,11 +165,15 @@ def ship(spark: SparkSession) -> None:
 
 @contextmanager
 def borrowed(
-    name: str = "tidewire", *, master: str = "local[*]", conf: Mapping[str, str] | None = None
+    name: str = "tidewire",
+    *,
+    master: str = "local[*]",
+    conf: Mapping[str, str] | None = None,
+    jars: Collection[str] | None = None,
 ) -> Iterator[SparkSession]:
     """A session for the time of a block; one that was running before goes on after it."""
     running = SparkSession.getActiveSession() is not None
-    spark = session(name, master=master, conf=conf)
+    spark = session(name, master=master, conf=conf, jars=jars)
     try:
         yield spark
     finally:

@@ -10,9 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tidewire.model import TableName
 from tidewire.model.tso import from_datetime
 from tidewire.spark.apply import Mode, current_rows
-from tidewire.spark.ledger import Owner, ledger_of, owner_with_catalog
+from tidewire.spark.catalogs import catalog_of
+from tidewire.spark.ledger import Owner, ledger_of, required_owner
 from tidewire.spark.publications import Publications, PublishedTable
 from tidewire.spark.targets import Target, open_target
+from tidewire.sync.catalog_settings import CatalogSettings
 
 
 class Snapshot(Mapping[str, DataFrame]):
@@ -54,11 +56,20 @@ def snapshot(
 ) -> Snapshot:
     """All tables of a target as of one upstream moment: the newest published one, or the newest not after ``at``.
 
-    ``at`` is a TSO, or a moment with a time zone. ``catalog`` holds the settings of the Iceberg catalog, such as
-    ``spark.sql.catalog.NAME.type``, where the sync was given some.
+    ``at`` is a TSO, or a moment with a time zone. ``catalog`` holds settings of the Iceberg catalog that the target
+    does not remember because they are secret, such as ``{"token": …}``.
     """
     storage = ledger_of(target)
-    owner = owner_with_catalog(storage, catalog)
+    owner = required_owner(storage)
+    return snapshot_of(spark, target, catalog_of(storage, owner, more=catalog), at)
+
+
+def snapshot_of(
+    spark: SparkSession, target: str, catalog: CatalogSettings | None, at: int | datetime | None = None
+) -> Snapshot:
+    """The same, with the catalog's settings given."""
+    storage = ledger_of(target)
+    owner = required_owner(storage)
     ts = from_datetime(at, (1 << 18) - 1) if isinstance(at, datetime) else at
     published = Publications(storage).required(ts)
     return Snapshot(open_target(spark, target, owner.format, catalog), owner, published.ts, published.tables)

@@ -84,7 +84,7 @@ class Sync:
     """A sync of topics into tables: what ``tidewire sync`` does, in a Spark session of one's own.
 
     ``source`` is ``kafka://host:port/topic`` or ``file:FOLDER``; a mapping has the parameters of Kafka beside its
-    ``uri``. ``target`` is the folder of the tables. ``catalog`` says what ``[target.catalog]`` says in the TOML file,
+    ``uri``. ``target`` is the folder of the tables. ``catalog`` says what ``[catalog.NAME]`` says in the TOML file,
     such as ``{"name": "lake", "type": "rest", "uri": …}``, and ``options`` what ``[option]`` says. ``rules`` are rules
     about tables: patterns such as ``shop.*`` and ``!shop.tmp_*``, or a mapping with ``include``, ``exclude``,
     ``tables``, ``ddl`` and ``mask`` as in the file. What is left out is as on the command line.
@@ -114,7 +114,7 @@ class Sync:
     ) -> None:
         document = {
             "source": source,
-            "target": {"uri": os.fspath(target), "format": format, "catalog": dict(catalog or {})},
+            **_target(os.fspath(target), format, catalog),
             "protocol": protocol,
             "mode": mode,
             "on-bad-message": on_bad,
@@ -189,7 +189,7 @@ class Sync:
         """Check the session, if there is one yet, then look at the source; what :meth:`run` goes on from."""
         config = self._config
         if spark is not None:
-            check_session(spark, config.target_format or "iceberg", embedded=not config.catalog)
+            check_session(spark, config.target_format or "iceberg", embedded=not config.catalogs)
         from tidewire.spark.prepare import prepared
 
         return prepared(config, take_over=take_over)
@@ -200,6 +200,18 @@ def _checked(config: SyncConfig) -> SyncConfig:
         if not getattr(config, name):
             raise OptionError(name, "a sync needs one")
     return config
+
+
+def _target(uri: str, format_: str, catalog: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Target and catalog as the file has them."""
+    target = {"uri": uri, "format": format_}
+    if not catalog:
+        return {"target": target}
+    settings = dict(catalog)
+    name = settings.pop("name", None)
+    if not isinstance(name, str):
+        raise OptionError("catalog.name", "a catalog needs a name")
+    return {"target": target | {"catalog": name}, "catalog": {name: settings}}
 
 
 def _rules(given: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,6 @@ from the parameters of the URI, which have the names that TiCDC gives them: ``s3
 """
 
 from tidewire.storage.base import Entry, Storage
-from tidewire.storage.opening import known_parameters, open_storage
+from tidewire.storage.opening import known_parameters, open_storage, table_io
 
-__all__ = ["Entry", "Storage", "known_parameters", "open_storage"]
+__all__ = ["Entry", "Storage", "known_parameters", "open_storage", "table_io"]

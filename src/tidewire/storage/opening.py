@@ -52,6 +52,18 @@ def known_parameters(scheme: str) -> frozenset[str]:
     return frozenset() if provider is None else provider.known
 
 
+def table_io(uri: str) -> dict[str, str]:
+    """The settings of Iceberg's file IO that say the same as a URI and the environment; empty for a local folder.
+
+    ``warehouse`` among them is the URI without parameters.
+    """
+    head = _HEAD.match(uri)
+    scheme = head[1].lower() if head and head[2] else "file"
+    if scheme == "file":
+        return {}
+    return Address.parse(scheme, uri[head.end() :] if head else "", "target").table_io()
+
+
 def _folder(path: str, option: str) -> Storage:
     if not path:
         raise OptionError(option, "a path or a URI is needed")

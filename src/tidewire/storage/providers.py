@@ -19,12 +19,15 @@ from tidewire.storage.base import SCHEMES, checked_name
 class Provider:
     """A kind of object store: its class in ``obstore.store`` and the settings that parameters stand for.
 
-    ``unused`` parameters are taken and have no effect.
+    ``file_io`` is the class of Iceberg's file IO for it, ``table_io`` what that calls the parameters. ``unused``
+    parameters are taken and have no effect.
     """
 
     kind: str
     bucket: str
     settings: Mapping[str, str]
+    file_io: str
+    table_io: Mapping[str, str]
     unused: frozenset[str] = frozenset()
 
     @property
@@ -32,6 +35,9 @@ class Provider:
         """The parameters that have an effect."""
         return frozenset((*self.settings, "endpoint", *_SPECIAL.get(self.kind, ())))
 
+
+_TABLE_SCHEMES: Mapping[str, str] = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+"""Names of schemes that Iceberg knows by another one."""
 
 _SPECIAL: Mapping[str, tuple[str, ...]] = {"S3Store": ("force-path-style", "role-arn", "external-id")}
 
@@ -45,12 +51,21 @@ PROVIDERS: Mapping[str, Provider] = {
             "session-token": "session_token",
             "region": "region",
         },
+        "org.apache.iceberg.aws.s3.S3FileIO",
+        {
+            "access-key": "s3.access-key-id",
+            "secret-access-key": "s3.secret-access-key",
+            "session-token": "s3.session-token",
+            "region": "client.region",
+        },
         frozenset({"acl", "provider", "sse", "sse-kms-key-id", "storage-class", "use-accelerate-endpoint"}),
     ),
     "gs": Provider(
         "GCSStore",
         "bucket",
         {"credentials-file": "service_account"},
+        "org.apache.iceberg.gcp.gcs.GCSFileIO",
+        {},
         frozenset({"storage-class", "predefined-acl"}),
     ),
     "az": Provider(
@@ -62,6 +77,8 @@ PROVIDERS: Mapping[str, Provider] = {
             "sas-token": "sas_key",
             "encryption-key": "encryption_key",
         },
+        "org.apache.iceberg.azure.adlsv2.ADLSFileIO",
+        {"account-name": "adls.auth.shared-key.account.name", "account-key": "adls.auth.shared-key.account.key"},
         frozenset({"access-tier", "encryption-scope"}),
     ),
 }
@@ -124,6 +141,24 @@ class Address:
             found["base_url" if self.provider.kind == "GCSStore" else "endpoint"] = endpoint
         plain = any(str(found.get(name, "")).startswith("http://") for name in ("endpoint", "base_url"))
         return found, {"allow_http": True} if plain else {}
+
+    def table_io(self) -> dict[str, str]:
+        """What Iceberg's own file IO calls the same settings, and where new tables go."""
+        found = {
+            setting: self.parameters[name]
+            for name, setting in self.provider.table_io.items()
+            if name in self.parameters
+        }
+        scheme, _, rest = self.uri.partition("://")
+        found |= {"io-impl": self.provider.file_io, "warehouse": f"{_TABLE_SCHEMES.get(scheme, scheme)}://{rest}"}
+        if self.provider.kind == "S3Store":
+            if "role-arn" in self.parameters:
+                raise OptionError("target", "role-arn in the URI is not for tables: give the role by the environment")
+            endpoint = self._s3(self.parameters.get("endpoint", "").rstrip("/")).get("endpoint")
+            if endpoint:
+                found["s3.endpoint"] = endpoint
+                found["s3.path-style-access"] = self.parameters.get("force-path-style", "true").lower()
+        return found
 
     def _s3(self, endpoint: str) -> dict[str, Any]:
         names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tidewire.errors import OptionError
+from tidewire.sync.catalog_settings import CatalogSettings
 from tidewire.sync.policies import ChangeKind, DdlPolicy
 from tidewire.sync.rules import OWN, Mask, Rules, TableRule, wanted_by
 from tidewire.sync.state import OnBad
@@ -21,14 +22,14 @@ FORMAT_VERSIONS: Final = ("2", "3")
 _TEMPLATE = re.compile(r"(?:[^.{}]|\{schema\}|\{table\})+\.(?:[^.{}]|\{schema\}|\{table\})+")
 _ALIASES: Mapping[str, ChangeKind] = {"truncate": ChangeKind.TRUNCATE_TABLE}
 _DEFAULT = "default"
-_CATALOGS = "spark.sql.catalog."
 
 
 @dataclass(frozen=True, slots=True)
 class SyncConfig:
     """A sync as its file describes it; what the file does not say is ``None`` or empty.
 
-    ``parameters`` are those of the source beside its URI, ``catalog`` the settings of the target's catalog.
+    ``parameters`` are those of the source beside its URI, ``catalogs`` are by their names, and ``catalog`` is the one
+    that the target uses.
     What may hold secrets is not in the ``repr``, and :attr:`secrets` can hide them elsewhere.
     """
 
@@ -39,7 +40,8 @@ class SyncConfig:
     target: str | None = field(default=None, repr=False)
     target_format: str | None = None
     format_version: int | None = None
-    catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
+    catalog: str | None = None
+    catalogs: Mapping[str, CatalogSettings] = field(default_factory=dict)
     mode: str | None = None
     on_bad_message: str | None = None
     keep_rejected_bytes: bool | None = None
@@ -54,10 +56,18 @@ class SyncConfig:
     rules: Rules = field(default_factory=Rules)
     secrets: Secrets = field(default_factory=Secrets, repr=False)
 
-    @property
-    def catalog_name(self) -> str:
-        """What the target's catalog is called; nothing where it is the embedded one."""
-        return next(iter(self.catalog), "").removeprefix(_CATALOGS)
+    staging: str | None = field(default=None, repr=False)
+
+    def catalog_named(self, name: str | None) -> CatalogSettings | None:
+        """The catalog of a name; without a name the only one there is. ``OptionError`` if that is not clear."""
+        if name is None and len(self.catalogs) > 1:
+            raise OptionError("catalog", f"which one? There are {', '.join(sorted(self.catalogs))}")
+        if name is None:
+            return next(iter(self.catalogs.values()), None)
+        if name not in self.catalogs:
+            known = ", ".join(sorted(self.catalogs)) or "none"
+            raise OptionError("catalog", f"--config describes no [catalog.{name}]; the catalogs in it: {known}")
+        return self.catalogs[name]
 
 
 def read_config(text: str, environment: Mapping[str, str], protocols: Collection[str]) -> SyncConfig:
@@ -85,17 +95,6 @@ def config_of(
         raise OptionError(error.name, secrets.hide(error.reason)) from None
 
 
-def catalog_settings(catalog: Mapping[str, Any]) -> dict[str, str]:
-    """A catalog, as ``[target.catalog]`` describes it, under Spark's names; settings that have them stay as they are.
-
-    >>> catalog_settings({"name": "lake", "type": "rest"})
-    {'spark.sql.catalog.lake': 'org.apache.iceberg.spark.SparkCatalog', 'spark.sql.catalog.lake.type': 'rest'}
-    """
-    if all(name.startswith(_CATALOGS) for name in catalog):
-        return {name: str(value) for name, value in catalog.items()}
-    return _catalog(Section({"catalog": catalog}, "", None, Secrets()))
-
-
 def _format_version(top: Section) -> int | None:
     if isinstance(top.look("format-version"), int):
         found = top.number("format-version")
@@ -108,7 +107,7 @@ def _format_version(top: Section) -> int | None:
 
 def _config(top: Section, protocols: Collection[str], secrets: Secrets) -> SyncConfig:
     source, parameters = _source(top)
-    target, format_, catalog = _target(top)
+    target, format_, catalog, staging = _target(top)
     config = SyncConfig(
         source=source,
         parameters=parameters,
@@ -118,6 +117,8 @@ def _config(top: Section, protocols: Collection[str], secrets: Secrets) -> SyncC
         target_format=format_,
         format_version=_format_version(top),
         catalog=catalog,
+        catalogs={name: CatalogSettings.read(name, section) for name, section in top.section("catalog").tables()},
+        staging=staging,
         mode=top.word("mode", MODES),
         on_bad_message=top.word("on-bad-message", list(OnBad)),
         keep_rejected_bytes=top.flag("keep-rejected-bytes"),
@@ -143,29 +144,16 @@ def _source(top: Section) -> tuple[str | None, dict[str, str]]:
     return section.text("uri"), section.settings()
 
 
-def _target(top: Section) -> tuple[str | None, str | None, dict[str, str]]:
+def _target(top: Section) -> tuple[str | None, str | None, str | None, str | None]:
+    """The target's URI, its format, the name of its catalog, and where files are staged."""
     format_ = top.word("target-format", FORMATS)
     if not isinstance(top.look("target"), Mapping):
-        return top.text("target"), format_, {}
+        return top.text("target"), format_, None, top.text("staging")
     section = top.section("target")
-    found = section.text("uri"), section.word("format", FORMATS) or format_, _catalog(section)
+    uri, given = section.text("uri"), section.word("format", FORMATS)
+    found = uri, given or format_, section.text("catalog"), section.text("staging") or top.text("staging")
     section.finish()
     return found
-
-
-def _catalog(target: Section) -> dict[str, str]:
-    """The settings of a catalog under Spark's names."""
-    section = target.section("catalog")
-    name = section.text("name")
-    settings = section.settings()
-    if not settings:
-        return {}
-    if not name or not re.fullmatch(r"\w+", name):
-        raise OptionError(section.at("name"), "a catalog needs a name of letters, digits and underscores")
-    prefix = f"{_CATALOGS}{name}"
-    return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {
-        f"{prefix}.{key}": text for key, text in settings.items()
-    }
 
 
 def _spark(top: Section) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tidewire.errors import OptionError
 from tidewire.secrets import is_secret, scrubbed, secrets_in_uri
 
-_VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 _MORE = re.compile(r"sasl(?![-_.]mechanism$)|(^|\.)key$", re.IGNORECASE)
 
@@ -131,6 +131,17 @@ class Section:
         """Everything that is left, as texts; tables within are names with dots."""
         return dict(self._flat())
 
+    def written(self) -> dict[str, str]:
+        """Everything that is left, as :meth:`settings` would give it, but with variables as they are written."""
+        found = dict(_written(self._values))
+        if self._environment is None:
+            return {name: text.replace("${", "$${") for name, text in found.items()}
+        return found
+
+    def tables(self) -> list[tuple[str, Section]]:
+        """Everything that is left, as tables by their names."""
+        return [(name, self.section(name)) for name in list(self._values)]
+
     def _flat(self) -> Iterator[tuple[str, str]]:
         for name in list(self._values):
             value = self._values[name]
@@ -170,20 +181,35 @@ class Section:
         """A text with its variables filled in."""
         if not isinstance(value, str):
             raise OptionError(path, f"must be a text, not {_kind(value)}")
-        environment = self._environment
-        if environment is None:
+        if self._environment is None:
             return value
+        return filled(value, path, self._environment, self._secrets)
 
-        def found(variable: re.Match[str]) -> str:
-            if variable[1]:
-                return variable[1]
-            if variable[2] not in environment:
-                raise OptionError(path, f"there is no environment variable {variable[2]}")
-            content = environment[variable[2]]
-            self._secrets.texts |= {content} - {""}
-            return content
 
-        return _VARIABLE.sub(found, value)
+def _written(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _written(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple):
+            yield f"{prefix}{name}", ",".join(map(str, value))
+        else:
+            yield f"{prefix}{name}", str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def filled(text: str, path: str, environment: Mapping[str, str], secrets: Secrets | None = None) -> str:
+    """A text with its variables filled in. What variables hold counts as secret."""
+
+    def found(variable: re.Match[str]) -> str:
+        if variable[1]:
+            return variable[1]
+        if variable[2] not in environment:
+            raise OptionError(path, f"there is no environment variable {variable[2]}")
+        content = environment[variable[2]]
+        if secrets is not None:
+            secrets.texts |= {content} - {""}
+        return content
+
+    return VARIABLE.sub(found, text)
 
 
 def _kind(value: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
+from tidewire.spark.catalogs import spark_settings
 from tidewire.spark.targets.base import (
     AddColumn,
     ColumnChange,
@@ -24,20 +25,22 @@ from tidewire.spark.targets.base import (
 from tidewire.spark.targets.delta import DeltaTarget
 from tidewire.spark.targets.iceberg import IcebergTarget
 from tidewire.spark.targets.iceberg_catalog import close_catalog
+from tidewire.sync.catalog_settings import CatalogSettings
 
 TARGETS: Mapping[str, Callable[[SparkSession, str], Target]] = {"iceberg": IcebergTarget, "delta": DeltaTarget}
 """The table formats by name."""
 
 
 def open_target(
-    spark: SparkSession, uri: str, format_: str, catalog: Mapping[str, str] = {}, format_version: int = 3
+    spark: SparkSession, uri: str, format_: str, catalog: CatalogSettings | None = None, format_version: int = 3
 ) -> Target:
-    """The tables in a place, or in the Iceberg catalog with these settings of Spark's.
+    """The tables in a place, or in an Iceberg catalog.
 
     ``format_version`` is that of Iceberg tables that are made from now on.
     """
-    if catalog or format_ == "iceberg":
-        return IcebergTarget(spark, uri, catalog or None, format_version)
+    if format_ == "iceberg":
+        settings = None if catalog is None else spark_settings(catalog, uri)
+        return IcebergTarget(spark, uri, settings, format_version)
     return TARGETS[format_](spark, uri)
 
 

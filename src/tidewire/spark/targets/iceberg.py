@@ -329,7 +329,8 @@ class IcebergTarget:
     def sweep(self, name: TableName, before: datetime, tag: CommitTag | None = None) -> int:
         """Delete files in the table's folder that belong to no snapshot."""
         self._checked(name, tag)
-        return self.session().sql(orphans(self.catalog, name, before)).count()
+        local = is_local(self._table(name).location)
+        return self.session().sql(orphans(self.catalog, name, before, local=local)).count()
 
     def purge(self, before: datetime, keep: Collection[str] = (), tag: CommitTag | None = None) -> int:
         """Delete the files of tables that were dropped before a moment."""

@@ -79,10 +79,15 @@ def expired(metadata: Mapping[str, Any], before: datetime, keep: Collection[int]
     ]
 
 
-def orphans(catalog: str, name: TableName, before: datetime) -> str:
-    """The statement that deletes the files which belong to no snapshot."""
+def orphans(catalog: str, name: TableName, before: datetime, *, local: bool) -> str:
+    """The statement that deletes the files which belong to no snapshot.
+
+    Files in a store are listed by the table's own file IO; Hadoop, which lists local ones, would need a driver.
+    """
     moment = before.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%fZ")
     given = {"table": text_literal(quoted(*name)), "older_than": f"TIMESTAMP {text_literal(moment)}"}
+    if not local:
+        given["prefix_listing"] = "true"
     said = ", ".join(f"{key} => {value}" for key, value in given.items())
     return f"CALL {quoted(catalog)}.system.remove_orphan_files({said})"
 
