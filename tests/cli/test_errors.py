@@ -116,7 +116,7 @@ SITUATIONS = [
     ),
     Situation(
         "unreachable store",
-        "{orders} s3://bucket/lake?endpoint=http://127.0.0.1:{port}&" + _KEYS + " -p canal-json",
+        "{orders} s3://bucket/lake?endpoint=http://127.0.0.1:{port}&" + _KEYS + " -p canal-json --config {config}",
         ("storage s3://bucket/lake/_tidewire", "onnection refused", "check the address"),
     ),
     Situation(
