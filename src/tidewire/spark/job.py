@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidewire.errors import OptionError
 from tidewire.model import TableName
 from tidewire.spark.apply import Mode
 from tidewire.spark.ledger import Owner
@@ -18,6 +19,10 @@ from tidewire.sync.state import OnBad
 
 PATIENCE_SECONDS: Final = 300.0
 """How long a store, registry or broker that does not answer is waited for, unless a job says otherwise."""
+
+
+FORMAT_VERSION: Final = 3
+"""The version of Iceberg's format that new tables have, unless a job or a rule says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,16 @@ class Job:
     keep_rejected: bool = True
     maintain: Every = DEFAULT
     patience: float = PATIENCE_SECONDS
-    format_version: int = 3
+    format_version: int = FORMAT_VERSION
+
+    def __post_init__(self) -> None:
+        """Raise :class:`OptionError` if the target's format does not have what is asked for."""
+        if self.format != "iceberg" and self.format_version != FORMAT_VERSION:
+            raise OptionError(
+                "format-version", f"only Iceberg's format has versions, and the format is {self.format}: leave it out"
+            )
+        for rule in self.rules.tables:
+            rule.options.check_format(self.format, rule.place)
 
     @property
     def time_zone(self) -> str:

@@ -13,6 +13,7 @@ from tidewire.sync.catalog_settings import CatalogSettings
 from tidewire.sync.policies import ChangeKind, DdlPolicy
 from tidewire.sync.rules import OWN, Mask, Rules, TableRule, wanted_by
 from tidewire.sync.state import OnBad
+from tidewire.sync.table_options import TableOptions
 from tidewire.sync.toml_section import Secrets, Section
 
 FORMATS: Final = ("iceberg", "delta")
@@ -95,13 +96,13 @@ def config_of(
         raise OptionError(error.name, secrets.hide(error.reason)) from None
 
 
-def _format_version(top: Section) -> int | None:
-    if isinstance(top.look("format-version"), int):
-        found = top.number("format-version")
+def _format_version(section: Section) -> int | None:
+    if isinstance(section.look("format-version"), int):
+        found = section.number("format-version")
         if str(found) not in FORMAT_VERSIONS:
-            raise OptionError("format-version", f"{found} is not one of {', '.join(FORMAT_VERSIONS)}")
+            raise OptionError(section.at("format-version"), f"{found} is not one of {', '.join(FORMAT_VERSIONS)}")
         return found
-    word = top.word("format-version", FORMAT_VERSIONS)
+    word = section.word("format-version", FORMAT_VERSIONS)
     return None if word is None else int(word)
 
 
@@ -205,9 +206,14 @@ def _rule(section: Section) -> TableRule:
         _columns(section),
         section.section("mask").words(lambda name, path: name, Mask),
         _policies(section.section("ddl")),
+        _options(section),
     )
     section.finish()
     return rule
+
+
+def _options(section: Section) -> TableOptions:
+    return TableOptions(_format_version(section))
 
 
 def _patterns(section: Section, name: str) -> tuple[str, ...]:

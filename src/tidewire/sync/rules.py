@@ -17,6 +17,7 @@ from tidewire.model import Column, EnumValue, SetValue, TableName, TableSchema, 
 from tidewire.plain import value_to_plain
 from tidewire.sync.policies import ChangeKind, DdlPolicy
 from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
+from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 
 
 def wanted_by(rules: Sequence[str]) -> Callable[[TableName], bool]:
@@ -164,6 +165,7 @@ class TableRule:
     columns: tuple[str, ...] = ()
     mask: Mapping[str, Mask] = field(default_factory=dict, hash=False)
     ddl: Mapping[ChangeKind, DdlPolicy] = field(default_factory=dict, hash=False)
+    options: TableOptions = NO_OPTIONS
 
     def of(self, column: str) -> Mask | None:
         """What becomes of a column; the last pattern that matches decides, and one that is not selected is dropped."""
@@ -281,6 +283,7 @@ class Rules:
                     "columns": list(rule.columns),
                     "mask": {column: str(mask) for column, mask in rule.mask.items()},
                     "ddl": {str(kind): str(policy) for kind, policy in rule.ddl.items()},
+                    "options": rule.options.to_plain(),
                 }
                 for rule in self.tables
             ],
@@ -300,6 +303,7 @@ class Rules:
                     tuple(rule["columns"]),
                     {column: Mask(mask) for column, mask in rule["mask"].items()},
                     _policies(rule["ddl"]),
+                    TableOptions.from_plain(rule.get("options", {})),
                 )
                 for rule in plain["tables"]
             ),

@@ -15,6 +15,7 @@ from tidewire.ddl.column_steps import ColumnStep
 from tidewire.model import TableName, TableSchema
 from tidewire.sync.manifest import StagedFile
 from tidewire.sync.records import digest
+from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 
 REJECTS = TableName("_tidewire", "rejects")
 """The table of messages that cannot be read."""
@@ -99,6 +100,7 @@ class Create(OfTable):
     kind: ClassVar[str] = "create"
 
     ts: int
+    options: TableOptions = NO_OPTIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,7 +308,7 @@ class TargetTables:
         aside = self._claim(name, name, step.ts)
         table = self._rules.masked(step.table)
         self._set(name.folded, TargetTable.of(table))
-        return [*aside, Create(table, step.ts)]
+        return [*aside, Create(table, step.ts, self._rules.of(name).options)]
 
     def _drop(self, step: Drop) -> list[Step]:
         return self._remove(self._pop(step.name.folded), step.name, step.ts)

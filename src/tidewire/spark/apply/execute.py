@@ -207,7 +207,7 @@ def _create(step: Create, context: _Context) -> Outcome:
         _set_aside(table.name, step.ts, context)
     fields = context.layout.fields(table, context.settings.policy)
     identity = context.identity(table.name) if target.exists(table.name) else None
-    return Outcome(target.create(table.name, fields, context.tag, identity=identity), True)
+    return Outcome(target.create(table.name, fields, context.tag, identity=identity, options=step.options), True)
 
 
 def _has_rows(target: Target, name: TableName) -> bool:

@@ -32,6 +32,7 @@ from tidewire.errors import TargetError as TargetError
 from tidewire.model import TableName
 from tidewire.spark.session import activate, cloned
 from tidewire.spark.targets.files import FileChange, StoredTable
+from tidewire.sync.table_options import TableOptions
 
 RESERVED: Final = ("_tidewire", "_tidewire_dropped", "_tidewire_moving")
 """The databases that are tidewire's own: no table of the upstream can be in them."""
@@ -220,10 +221,19 @@ class Target(Protocol):
         """Make commits of drivers with an older epoch fail; rows and columns stay. A missing table needs no fence."""
         ...
 
-    def create(self, name: TableName, fields: Iterable[Field], tag: CommitTag, *, identity: str | None = ...) -> str:
+    def create(
+        self,
+        name: TableName,
+        fields: Iterable[Field],
+        tag: CommitTag,
+        *,
+        identity: str | None = ...,
+        options: TableOptions = ...,
+    ) -> str:
         """Make an empty table, and its namespace if that is missing.
 
         A table of that name is dropped first. If ``identity`` is given, only the table with that identity is.
+        Raises ``OptionError`` if the format does not have what ``options`` ask for.
         """
         ...
 

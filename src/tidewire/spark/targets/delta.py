@@ -37,6 +37,7 @@ from tidewire.spark.targets.delta_files import actions_of, advanced, stored_tabl
 from tidewire.spark.targets.delta_log import commits, hours_kept, note_of, notes
 from tidewire.spark.targets.files import MOST_TABLES, FileChange, StoredTable, rows_at
 from tidewire.storage import Storage, open_storage
+from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 
 _DATA: Final = "data"
 _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
@@ -176,9 +177,18 @@ class DeltaTarget:
         if id_ is not None:
             self._commit(name, id_, tag, lambda transaction: transaction.change(name, (), tag), step=False)
 
-    def create(self, name: TableName, fields: Iterable[Field], tag: CommitTag, *, identity: str | None = None) -> str:
+    def create(
+        self,
+        name: TableName,
+        fields: Iterable[Field],
+        tag: CommitTag,
+        *,
+        identity: str | None = None,
+        options: TableOptions = NO_OPTIONS,
+    ) -> str:
         """Make an empty table, and only then give it the name."""
         refuse_reserved(name)
+        options.check_format("delta", str(name))
         id_, fields = uuid.uuid4().hex, tuple(fields)
         self._catalogue.update(lambda names: names.by(tag, name).with_unnamed(id_, _now()))
         version = self._commit(name, id_, tag, lambda transaction: transaction.make_table(id_, fields, tag))

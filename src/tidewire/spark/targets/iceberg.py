@@ -59,6 +59,7 @@ from tidewire.spark.targets.iceberg_swap import (
     swap,
 )
 from tidewire.spark.targets.iceberg_upkeep import compact, expired, orphans, row_count, size_of
+from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 """What begins the names of settings whose values Spark's commits note in the summary of their snapshot."""
@@ -207,16 +208,26 @@ class IcebergTarget:
         if self._catalog.exists(name):
             swap(self._catalog, name, tag, step=False)
 
-    def create(self, name: TableName, fields: Iterable[Field], tag: CommitTag, *, identity: str | None = None) -> str:
+    def create(
+        self,
+        name: TableName,
+        fields: Iterable[Field],
+        tag: CommitTag,
+        *,
+        identity: str | None = None,
+        options: TableOptions = NO_OPTIONS,
+    ) -> str:
         """Make an empty table with its first snapshot; a table that is there already is dropped first."""
         refuse_reserved(name)
-        fields = tuple(fields)
+        fields, properties = tuple(fields), self._properties
+        if options.format_version is not None:
+            properties = {**properties, "format-version": str(options.format_version)}
         drop(self._catalog, name, tag, identity)
 
         def begin() -> Java:
             # Names have characters that paths have not, and a new table must not lie among the files of a dropped one.
             location = None if self._root is None else str(self._root / _DATA / uuid.uuid4().hex)
-            return self._catalog.creation(name, fields, self._properties, location)
+            return self._catalog.creation(name, fields, properties, location)
 
         return create(self._catalog, name, tag, begin)
 
