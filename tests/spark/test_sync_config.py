@@ -21,6 +21,7 @@ from tidewire.spark.loop import Job
 from tidewire.spark.report import Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.stage import Reader
+from tidewire.spark.targets import open_target
 from tidewire.sync.config import MODES, read_config
 from tidewire.sync.rules import hashed
 from tidewire.sync.state import HoldKind
@@ -100,6 +101,7 @@ mask = { email = "hash", phone = "redact", note = "drop", id = "hash" }
 [[tables]]
 match = ["shop.*"]
 to = "lake_{schema}.{table}"
+format-version = 2
 """
 USERS = table("users", "id bigint", "email varchar(20)", "phone varchar(20)", "note text", "secret_a int", "age int")
 ORDERS = table("orders", "id bigint", "v varchar(20)")
@@ -108,6 +110,15 @@ TMP = table("tmp_1", "id bigint", "v varchar(20)")
 
 def test_the_file_knows_the_modes_there_are() -> None:
     assert set(MODES) == set(map(str, Mode))
+
+
+def test_versions_of_the_format_are_refused_for_delta() -> None:
+    rules = job('[[tables]]\nmatch = ["a.b"]\nformat-version = 2').rules
+
+    with pytest.raises(OptionError, match=r"tables\[0\]\.format-version: only Iceberg's format has versions"):
+        Job("canal-json", format="delta", rules=rules)
+    with pytest.raises(OptionError, match="format-version: only Iceberg's format has versions"):
+        Job("canal-json", format="delta", format_version=2)
 
 
 @pytest.mark.slow
@@ -132,6 +143,8 @@ def test_tables_are_routed_masked_and_kept_in_their_modes(spark: SparkSession, t
         "lake.people": "scd2",
         "lake_shop.orders": "mirror",
     }
+    place = open_target(spark, str(target), "iceberg")
+    assert [place.stored(TableName(*name.split("."))).format for name in sorted(found)] == [3, 2]
     assert rows(spark, target, "lake.people") == [{"id": key, "email": email, "phone": None, "age": 30}]
     assert looking.seen["email"] == {email}
     assert looking.seen["id"] == {key, 1}

@@ -176,6 +176,7 @@ TABLE = '[[tables]]\nmatch = ["a.b"]\n'
         (f"{TABLE}{TABLE}to = 'lake'", "tables[1].to", "'lake' is not of the form"),
         (f"{TABLE}to = '{{db}}.x'", "tables[0].to", "is not of the form"),
         (f"{TABLE}to = '_tidewire.x'", "tables[0].to", "tidewire's own"),
+        (f"{TABLE}format-version = 4", "tables[0].format-version", "4 is not one of 2, 3"),
         (f"{TABLE}mode = 'all'", "tables[0].mode", "must be one of"),
         (f"{TABLE}columns = ['!a']", "tables[0].columns", 'put "*" first'),
         (f"{TABLE}columns = ['*', '!']", "tables[0].columns[1]", "is empty"),

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
 
 from tidewire.arrow.cast import default_value
 from tidewire.arrow.modify import changes_values, widens
@@ -37,6 +39,13 @@ _MAKING = f"{META}new_"
 """How the name of a column begins whose values are being converted."""
 
 
+class Abilities(NamedTuple):
+    """What a table's format can do without touching files."""
+
+    widen: Callable[[str, str], bool]
+    defaults: bool
+
+
 Phase: TypeAlias = tuple[ColumnChange, ...] | Rewrite
 """What one commit does: changes that touch no values, or other values."""
 
@@ -50,7 +59,9 @@ def alter(
     rewrite: Callable[[Rewrite, CommitTag], object],
 ) -> str:
     """Do an Alter step from where it stopped; the version that completes it. ``rewrite`` changes values."""
-    name, todo = step.after.name, phases(step, layout, policy, target.can_widen)
+    name = step.after.name
+    can = Abilities(target.can_widen, target.has_defaults(name))
+    todo = phases(step, layout, policy, can)
     done = target.parts(name, tag.step)
     last = len(todo) - 1
     for number, phase in enumerate(todo):
@@ -67,12 +78,12 @@ def alter(
     return target.alter(name, (), tag)
 
 
-def phases(step: Alter, layout: Layout, policy: Policy, can_widen: Callable[[str, str], bool]) -> list[Phase]:
-    """The commits of an Alter step. They depend on the step alone, so they are the same after a crash."""
+def phases(step: Alter, layout: Layout, policy: Policy, can: Abilities) -> list[Phase]:
+    """The commits of an Alter step. They depend on step and format alone, so they are the same after a crash."""
     found: list[Phase] = []
     changes: list[ColumnChange] = []
     for column in step.columns:
-        for each in _CHANGES[type(column)](column, layout, policy, can_widen):
+        for each in _CHANGES[type(column)](column, layout, policy, can):
             if not isinstance(each, Rewrite):
                 changes.append(each)
                 continue
@@ -117,13 +128,24 @@ def _names_after(names: list[str], change: ColumnChange) -> list[str]:
 Part: TypeAlias = ColumnChange | Rewrite
 
 
-def _add(step: NewColumn, layout: Layout, policy: Policy, _: object) -> Iterator[Part]:
+def _add(step: NewColumn, layout: Layout, policy: Policy, can: Abilities) -> Iterator[Part]:
+    """A new column. If not all rows get its default, or the schema cannot keep it, files are written anew."""
     column, type_ = step.column.name, spark_type(step.column, policy)
-    yield AddColumn(Field(column, type_), step.place)
+    default = default_value(step.fill, step.column, policy)
+    kept = default if can.defaults and layout.filled is None and _is_common(default) else None
+    yield AddColumn(Field(column, type_), step.place, kept)
     for copy in layout.copies(column):
         yield AddColumn(Field(copy, type_))
-    if default_value(step.fill, step.column, policy).is_valid:
+    if default.is_valid and kept is None:
         yield Rewrite(((column, Default(step.fill, step.column)),), layout.filled)
+
+
+def _is_common(default: pa.Scalar) -> bool:
+    """Can all readers of a schema read a default in it? PyIceberg refuses a table whose schema has the year 0."""
+    try:
+        return default.as_py() is not None
+    except (OverflowError, ValueError):
+        return False
 
 
 def _drop(step: GoneColumn, layout: Layout, policy: Policy, _: object) -> Iterator[Part]:
@@ -142,7 +164,7 @@ def _place(step: PlacedColumn, layout: Layout, policy: Policy, _: object) -> Ite
         yield MoveColumn(step.name, step.place)
 
 
-def _retype(step: TypedColumn, layout: Layout, policy: Policy, can_widen: Callable[[str, str], bool]) -> Iterator[Part]:
+def _retype(step: TypedColumn, layout: Layout, policy: Policy, can: Abilities) -> Iterator[Part]:
     """Convert the values of a column: in place, by the format itself, or by way of another column."""
     columns = (step.new.name, *layout.copies(step.new.name))
     old, new = spark_type(step.old, policy), spark_type(step.new, policy)
@@ -151,7 +173,7 @@ def _retype(step: TypedColumn, layout: Layout, policy: Policy, can_widen: Callab
         if changes_values(step.old, step.new, policy):
             yield Rewrite(tuple(values))
         return
-    if widens(step.old, step.new, policy) and can_widen(old, new):
+    if widens(step.old, step.new, policy) and can.widen(old, new):
         for column in columns:
             yield WidenColumn(column, new)
         return
@@ -163,7 +185,7 @@ def _retype(step: TypedColumn, layout: Layout, policy: Policy, can_widen: Callab
         yield RenameColumn(_MAKING + column, column)
 
 
-_CHANGES: Mapping[type, Callable[[Any, Layout, Policy, Callable[[str, str], bool]], Iterator[Part]]] = {
+_CHANGES: Mapping[type, Callable[[Any, Layout, Policy, Abilities], Iterator[Part]]] = {
     NewColumn: _add,
     GoneColumn: _drop,
     NamedColumn: _rename,

@@ -24,6 +24,7 @@ from tidewire.spark.targets.files import (
     comparable,
     dead_positions,
     parquet_columns,
+    repeated,
 )
 
 _AT_ONCE: Final = 262_144
@@ -170,7 +171,7 @@ class Opened:
             first += facts.num_rows
 
     def read(self, groups: Sequence[int], columns: Sequence[StoredColumn]) -> list[pa.Array]:
-        """The values of columns in row groups, in the types that the table has now. A missing one is NULL."""
+        """The values of columns in row groups, in the types that the table has now. A missing one has its default."""
         places = parquet_columns(self._schema, columns)
         names = [self._schema.field(place).name for place in places if place is not None]
         rows = self._parquet.read_row_groups(groups, columns=names, use_threads=False)
@@ -178,7 +179,7 @@ class Opened:
         found = []
         for column, place in zip(columns, places, strict=True):
             if place is None:
-                found.append(pa.nulls(count, column.type))
+                found.append(repeated(column.initial, column.type, count))
                 continue
             values = rows[self._schema.field(place).name].combine_chunks()
             found.append(values if values.type == column.type else values.cast(column.type))

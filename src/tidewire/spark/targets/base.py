@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeAlias
 
+import pyarrow as pa
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
@@ -96,10 +97,14 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """Add a column, NULL in existing rows. One that is there already is left alone."""
+    """Add a column. One that is there already is left alone.
+
+    Existing rows have ``default`` in it. Without :meth:`Target.has_defaults` it must be NULL.
+    """
 
     field: Field
     place: Place = AT_END
+    default: pa.Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,10 @@ class Target(Protocol):
 
     def can_widen(self, old: str, new: str) -> bool:
         """Can a column of one type get another without its values being touched?"""
+        ...
+
+    def has_defaults(self, name: TableName) -> bool:
+        """Can a new column of a table have a default for the rows that are there, without new files?"""
         ...
 
     # Steps

@@ -150,6 +150,10 @@ class DeltaTarget:
             return False
         return bool(self._java("org.apache.spark.sql.delta.TypeWidening").isTypeChangeSupported(*types))
 
+    def has_defaults(self, name: TableName) -> bool:
+        """No table of Delta does."""
+        return False
+
     # Steps
 
     def find(self, name: TableName, step: str) -> str | None:

@@ -47,7 +47,8 @@ _MAGIC: Final = bytes.fromhex("d1d33964")
 class StoredColumn:
     """A column of a table. Files know it by ``id``, whatever it was called when they were written.
 
-    ``file_name`` is what new files call it, ``element_id`` the id of a list's elements.
+    ``file_name`` is what new files call it, ``element_id`` the id of a list's elements. Rows of files that do not have
+    the column have its ``initial`` value.
     """
 
     name: str
@@ -55,6 +56,7 @@ class StoredColumn:
     type: pa.DataType
     file_name: str
     element_id: int | None = None
+    initial: Comparable | None = None
 
     @property
     def field(self) -> pa.Field:
@@ -106,6 +108,19 @@ def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray
     if pa.types.is_string(type_):
         return values.cast(pa.binary())
     return values
+
+
+def repeated(value: Comparable | None, type_: pa.DataType, count: int) -> pa.Array:
+    """An array that has one value, given in the form in which values are compared."""
+    if value is None:
+        return pa.nulls(count, type_)
+    if isinstance(value, bytes):
+        return pa.repeat(pa.scalar(value, pa.binary()), count).cast(type_)
+    if pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
+        return pa.repeat(pa.scalar(value, pa.int64() if pa.types.is_timestamp(type_) else pa.int32()), count).cast(
+            type_
+        )
+    return pa.repeat(pa.scalar(value, type_), count)
 
 
 def stats_of(values: pa.ChunkedArray) -> ColumnStats:

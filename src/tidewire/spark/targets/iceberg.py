@@ -180,6 +180,10 @@ class IcebergTarget:
         """Can Iceberg read files of one type as another?"""
         return self._catalog.can_widen(old, new)
 
+    def has_defaults(self, name: TableName) -> bool:
+        """Tables in version 3 of the format do."""
+        return self._table(name).format_version >= 3
+
     # Steps
 
     def find(self, name: TableName, step: str) -> str | None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -33,7 +34,8 @@ from tidewire.spark.targets.base import (
     java_kind,
     spelled,
 )
-from tidewire.spark.targets.files import MOST_TABLES
+from tidewire.spark.targets.files import MOST_TABLES, comparable
+from tidewire.spark.targets.iceberg_values import json_of
 
 _PREFIX: Final = "spark.sql.catalog."
 _MISSING: Final = ("NoSuchTableException", "NoSuchNamespaceException")
@@ -145,10 +147,11 @@ class IcebergTable:
         """Change a column. In a transaction this happens in memory."""
         names = [field.name for field in self.fields().values()]
         match change:
-            case AddColumn(field, place):
+            case AddColumn(field, place, default):
                 if spelled(names, field.name) is None:
-                    after = self._after(names, place)
-                    added = self.java.updateSchema().addColumn(None, field.name, self._type(field.type))
+                    after, type_ = self._after(names, place), self._type(field.type)
+                    value = () if default is None else (None, self._literal(default, type_))
+                    added = self.java.updateSchema().addColumn(None, field.name, type_, *value)
                     _placed(added, field.name, place, after).commit()
             case DropColumn(name):
                 found = spelled(names, name)
@@ -172,6 +175,13 @@ class IcebergTable:
 
     def _type(self, type_: str) -> Java:
         return iceberg_type(self.java_named, type_)
+
+    def _literal(self, value: pa.Scalar, type_: Java) -> Java:
+        """A value as Iceberg's API takes it, by way of the JSON that both sides know."""
+        plain = comparable(pa.repeat(value, 1))[0].as_py()
+        text = json.dumps(json_of(plain, value.type))
+        found = self.java_named("org.apache.iceberg.SingleValueParser.fromJson")(type_, text)
+        return self.java_named("org.apache.iceberg.expressions.Expressions.lit")(found)
 
 
 class IcebergCatalog:

@@ -38,6 +38,7 @@ from tidewire.spark.targets.files import (
     stored_type,
 )
 from tidewire.spark.targets.iceberg_catalog import IcebergTable, JavaNames
+from tidewire.spark.targets.iceberg_values import value_of
 
 _FILE_PATH_ID: Final = 2147483546
 _POSITION_ID: Final = 2147483545
@@ -90,7 +91,8 @@ def _column(table: TableName, field: Mapping[str, Any]) -> StoredColumn:
         arrow = pa.list_(stored_type(table, field["name"], type_["element"], _TYPES))
     else:
         arrow = stored_type(table, field["name"], type_, _TYPES)
-    return StoredColumn(field["name"], int(field["id"]), arrow, field["name"], element)
+    initial = value_of(field.get("initial-default"), arrow)
+    return StoredColumn(field["name"], int(field["id"]), arrow, field["name"], element, initial)
 
 
 def _data_file(table: TableName, task: Mapping[str, Any], types: Mapping[int, pa.DataType]) -> DataFile:
