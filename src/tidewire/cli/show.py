@@ -47,26 +47,17 @@ def show(
       tidewire show /data/lake shop.orders --at 470490294578577416 --output json
     """
     try:
-<<<<<<< HEAD
-        from tidewire.spark.session import LIGHT
-        from tidewire.spark.snapshot import snapshot
-    except ModuleNotFoundError as error:
-        raise missing(error, "sync") from error
-    with stopping() as signals, spark_session("tidewire show", signals, conf=LIGHT | dict(config.spark)) as spark:
-        found = snapshot(spark, target, at, catalog=config.catalog)
-=======
         from tidewire.spark.catalogs import catalog_of, needed_jars
         from tidewire.spark.ledger import ledger_of, required_owner
-        from tidewire.spark.session import BRIEF
+        from tidewire.spark.session import LIGHT
         from tidewire.spark.snapshot import snapshot_of
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
-    storage, conf = ledger_of(target), BRIEF | dict(config.spark)
+    storage, conf = ledger_of(target), LIGHT | dict(config.spark)
     catalog = catalog_of(storage, required_owner(storage), config.catalogs)
     jars = needed_jars(target, catalog)
     with stopping() as signals, spark_session("tidewire show", signals, conf=conf, jars=jars) as spark:
         found = snapshot_of(spark, target, catalog, at)
->>>>>>> 343cebf (Tables in S3 and any Iceberg catalog: the sync's file describes catalogs, the target remembers its own; jars in sets)
         lines = _tables(found) if table is None else _rows(found, _named(found, table), changes, limit)
     if output == "json":
         for line in lines:

@@ -209,20 +209,14 @@ def sync(
                 shown.told(note)
             _check_master(master)
             shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
-<<<<<<< HEAD
-            conf = LIGHT | dict(config.spark) | conf
-            with spark_session("tidewire sync", signals, master=master, conf=conf) as spark:
+            conf, jars = LIGHT | dict(config.spark) | conf, ready.needed_jars
+            with spark_session("tidewire sync", signals, master=master, conf=conf, jars=jars) as spark:
                 state = _run(spark, ready, shown, signals, once=once, take_over=take_over)
     if state is None:
         return
     for lacking, since in sorted(incomplete(state.tables, state.beginnings).items()):
         click.echo(missing_rows(lacking, since), err=True)
     holds = state.holds
-=======
-            conf, jars = dict(config.spark) | conf, ready.needed_jars
-            with spark_session("tidewire sync", signals, master=master, conf=conf, jars=jars) as spark:
-                holds = _run(spark, ready, shown, signals, once=once, take_over=take_over)
->>>>>>> 343cebf (Tables in S3 and any Iceberg catalog: the sync's file describes catalogs, the target remembers its own; jars in sets)
     for hold in holds[:_HOLDS_SHOWN]:
         click.echo(_held(hold), err=True)
     if len(holds) > _HOLDS_SHOWN:
