@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tidewire.errors import OptionError
 from tidewire.spark.requirements import NEEDS
-from tidewire.spark.session import cloned, iceberg_catalog_conf, session
+from tidewire.spark.session import cloned, iceberg_catalog_conf, java_process, session
 
 COLUMNS = "id BIGINT, s STRING, v ARRAY<FLOAT>, at TIMESTAMP_NTZ, d DECIMAL(38,10), u DECIMAL(20,0), b BINARY"
 PROPERTIES = "'format-version' = '3', 'write.merge.mode' = 'merge-on-read'"
@@ -28,6 +29,32 @@ WHEN MATCHED THEN UPDATE SET s = c.s, v = c.v, at = c.at, d = c.d, u = c.u, b = 
 WHEN NOT MATCHED AND NOT c.gone THEN INSERT (id, s, v, at, d, u, b) VALUES (c.id, c.s, c.v, c.at, c.d, c.u, c.b)
 """
 AT = dt.datetime(1000, 1, 2, 3, 4, 5, 678901)
+
+
+def test_local_files_are_written_without_a_process_for_each(spark: SparkSession, tmp_path: Path) -> None:
+    """Their permissions are what Hadoop asks for all the same."""
+    jvm: Any = spark._jvm
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    files = jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), settings)
+    permission = jvm.org.apache.hadoop.fs.permission.FsPermission
+    ended = Path(f"/proc/{java_process(spark)}/stat")
+
+    def faults_of_children() -> str:
+        return ended.read_text().rpartition(")")[2].split()[8]
+
+    before = faults_of_children()
+    for name in ("a", "b c", "ü"):
+        files.create(jvm.org.apache.hadoop.fs.Path(f"{tmp_path}/{name}")).close()
+    files.setPermission(jvm.org.apache.hadoop.fs.Path(f"{tmp_path}/a"), permission("750"))
+    after = faults_of_children()
+    files.setPermission(jvm.org.apache.hadoop.fs.Path(f"{tmp_path}/b c"), permission("1777"))
+
+    assert before == after
+    assert {path.name: oct(path.stat().st_mode) for path in tmp_path.iterdir()} == {
+        "a": "0o100750",
+        "b c": "0o101777",
+        "ü": "0o100644",
+    }
 
 
 def merge(spark: SparkSession, table: str, *changes: tuple[int, str, bool]) -> None:

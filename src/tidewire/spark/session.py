@@ -72,6 +72,9 @@ _CHATTER = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 _LOOPBACK = "127.0.0.1"
 
+_FILES = "fs.file.impl"
+_LOCAL_FILES = Path(__file__).with_name("LocalFiles.java")
+
 
 def session(
     name: str = "tidewire",
@@ -111,17 +114,32 @@ def session(
             raise OptionError("spark.sql.extensions", f"the running Spark session was started without {extension}")
     if begin and not _submitted():
         if master.startswith("local"):
-            _without_checksums(spark)
+            _without_processes(spark)
         else:
             ship(spark)
     return spark
 
 
-def _without_checksums(spark: SparkSession) -> None:
-    """Let Hadoop write local files without a checksum beside each: it starts two processes for each checksum."""
+def _without_processes(spark: SparkSession) -> None:
+    """Let Hadoop write local files without a process for each, and without a checksum beside each.
+
+    A small commit writes five files, and a process takes longer than such a file. Hadoop has one file system for local
+    files, whoever asks; it is replaced by ``LocalFiles.java``, which Spark's own compiler of Java compiles.
+    """
     jvm: Any = spark._jvm
-    files = jvm.org.apache.hadoop.fs.FileSystem.getLocal(spark.sparkContext._jsc.hadoopConfiguration())
-    files.setWriteChecksum(False)
+    context: Any = spark.sparkContext
+    settings, files = context._jsc.hadoopConfiguration(), jvm.org.apache.hadoop.fs.FileSystem
+    if os.name == "posix" and settings.get(_FILES) is None:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.cook(_LOCAL_FILES.read_text("utf-8"))
+        found, own = compiler.getClassLoader(), settings.getClassLoader()
+        files.getLocal(settings).close()  # and so it is forgotten
+        settings.set(_FILES, "tidewire.LocalFiles")
+        settings.setClassLoader(found)
+        files.getLocal(settings)
+        settings.unset(_FILES)
+        settings.setClassLoader(own)
+    files.getLocal(settings).setWriteChecksum(False)
 
 
 def _submitted() -> bool:
