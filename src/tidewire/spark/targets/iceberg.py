@@ -52,6 +52,7 @@ from tidewire.spark.targets.iceberg_swap import (
     count_parts,
     create,
     current_version,
+    facts_of,
     find_step,
     newest_epoch,
     noted,
@@ -263,9 +264,9 @@ class IcebergTarget:
     def stored(self, name: TableName, *, listed: bool = False) -> StoredTable:
         """What a table is made of. It is listed only if another program has changed it since the last time."""
         table = self._table(name)
-        version, known = current_version(table.state), self._stored.get(table.uuid)
-        if listed or known is None or (known.version, known.format) != (version, table.format_version):
-            known = stored_table(table, version)
+        facts, known = facts_of(table.state), self._stored.get(table.uuid)
+        if listed or known is None or (known.version, known.format) != facts:
+            known = stored_table(table, facts.version)
             if len(self._stored) >= MOST_TABLES:
                 self._stored.clear()
             self._stored[table.uuid] = known
@@ -280,23 +281,24 @@ class IcebergTarget:
         columns = {column.id: column for column in base.columns}
         added = {file.path: described(file, columns) for file in change.added}
         dead = write_dead_rows(change, label)
-        made: list[str] = []
+        made: list[int] = []
         lineage: list[tuple[int, int]] = []
 
-        def update(table: IcebergTable, transaction: Java) -> None:
+        def update(table: IcebergTable, transaction: Java) -> int:
             refuse_changed(name, base, current_version(transaction.startMetadata()))
-            rows = row_delta(self._catalog.java_named, transaction, change, added, dead)
+            rows = row_delta(self._catalog.java_named, table, transaction, change, added, dead)
             for key, value in summary_of(tag).items():
                 rows.set(key, value)
             rows.commit()
-            state = transaction.currentMetadata()
-            made[:] = [current_version(state)]
+            snapshot = transaction.currentMetadata().currentSnapshot()
+            made[:] = [int(snapshot.snapshotId())]
             if len(added) == 1 and base.has_lineage:  # the ids of several files depend on their order in manifests
-                snapshot = state.currentSnapshot()
                 lineage[:] = [(int(snapshot.firstRowId()), int(snapshot.sequenceNumber()))]
+            return made[0]
 
         version = swap(self._catalog, name, tag, update, append=False)
-        if [version] == made:  # otherwise an earlier try was found, and others may have committed since
+        # Otherwise an earlier try was found, and others may have committed since.
+        if made and version.partition("@")[2] == str(made[0]):
             noted(version, base.version, tag)
             known = lineage[0] if lineage else None
             files = (

@@ -82,15 +82,19 @@ class JavaNames:
 class IcebergTable:
     """A table in the state that was loaded, or in the state that a transaction has made so far."""
 
-    def __init__(self, java: Java, named: JavaNames, name: TableName) -> None:
+    def __init__(
+        self, java: Java, named: JavaNames, name: TableName, state: Java = None, uuid: str | None = None
+    ) -> None:
         self.java = java
         self.name = name
         self.java_named = named
+        self._state = state
+        self._uuid = uuid
 
     @property
     def uuid(self) -> str:
         """Its identity, whatever its name."""
-        return str(self.java.uuid())
+        return str(self.java.uuid()) if self._uuid is None else self._uuid
 
     @property
     def location(self) -> str:
@@ -100,7 +104,7 @@ class IcebergTable:
     @property
     def state(self) -> Java:
         """Iceberg's ``TableMetadata``, in the state that was loaded."""
-        return self.java.operations().current()
+        return self.java.operations().current() if self._state is None else self._state
 
     @property
     def format_version(self) -> int:
@@ -184,6 +188,14 @@ class IcebergTable:
         return self.java_named("org.apache.iceberg.expressions.Expressions.lit")(found)
 
 
+class _Kept(NamedTuple):
+    """A table that was loaded, and what asks the catalog about it."""
+
+    java: Java
+    operations: Java
+    uuid: str
+
+
 class IcebergCatalog:
     """A catalog that Spark knows under a name."""
 
@@ -193,7 +205,7 @@ class IcebergCatalog:
         self.name = name
         self.java_named = JavaNames(gateway.jvm)
         self._gateway: Java = gateway
-        self._kept: dict[TableName, Java] = {}
+        self._kept: dict[TableName, _Kept] = {}
         self._identifiers: dict[TableName, Java] = {}
         self._java: Java = self.java_named("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(
             spark._jsparkSession, name
@@ -210,19 +222,24 @@ class IcebergCatalog:
         kept = self._kept.get(name)
         try:
             if kept is not None:
-                kept.refresh()
+                return IcebergTable(kept.java, self.java_named, name, kept.operations.refresh(), kept.uuid)
         except Py4JJavaError as error:
             if java_kind(error) not in (*_MISSING, _ANOTHER):
                 raise
-            kept = None
         try:
-            found = self._kept[name] = kept or self._java.loadTable(self._identifier(name))
+            found = self._java.loadTable(self._identifier(name))
         except Py4JJavaError as error:
             self._kept.pop(name, None)
             if java_kind(error) in _MISSING:
                 return None
             raise
-        return IcebergTable(found, self.java_named, name)
+        kept = self._kept[name] = _Kept(found, found.operations(), str(found.uuid()))
+        return IcebergTable(found, self.java_named, name, kept.operations.current(), kept.uuid)
+
+    def known_table(self, name: TableName) -> IcebergTable | None:
+        """A table as it was when this process looked last; a swap that begins with it is refused if it has changed."""
+        kept = self._kept.get(name)
+        return self.table(name) if kept is None else IcebergTable(kept.java, self.java_named, name, uuid=kept.uuid)
 
     def exists(self, name: TableName) -> bool:
         """Is there a table of that name?"""

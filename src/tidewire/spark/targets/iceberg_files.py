@@ -284,10 +284,15 @@ def _put(access: FileAccess, path: str, data: bytes) -> None:
 
 
 def row_delta(
-    named: JavaNames, transaction: Java, change: FileChange, added: Mapping[str, str], dead: Mapping[str, DeadRows]
+    named: JavaNames,
+    table: IcebergTable,
+    transaction: Java,
+    change: FileChange,
+    added: Mapping[str, str],
+    dead: Mapping[str, DeadRows],
 ) -> Java:
     """The update of a transaction that changes rows; it is not committed into the transaction yet."""
-    spec = transaction.table().spec()
+    spec = table.java.spec()
     mapper = named("org.apache.iceberg.util.JsonUtil.mapper")()
     parse = named("org.apache.iceberg.ContentFileParser.fromJson")
 

@@ -190,8 +190,11 @@ def _records(state: Java, syncs: Collection[str]) -> Iterator[Record]:
             yield Record(**json.loads(text))
 
 
-Update = Callable[[IcebergTable, Java], None]
-"""Makes updates in a transaction: given the table as the transaction has it so far, and the transaction itself."""
+Update = Callable[[IcebergTable, Java], int | None]
+"""Makes updates in a transaction: given the table as the transaction has it so far, and the transaction itself.
+
+It returns the id of the snapshot that it made last, if it knows that.
+"""
 
 
 def swap(
@@ -211,7 +214,7 @@ def swap(
     """
 
     def attempt(again: bool) -> str:
-        table = catalog.table(name)
+        table = catalog.table(name) if again else catalog.known_table(name)
         if table is None:
             raise TargetError(f"there is no table {name} in catalog {catalog.name}")
         refuse_other(name, identity, table.uuid)
@@ -222,10 +225,11 @@ def swap(
             if again and step and (found := _done(state, tag)) is not None:
                 return found
             refuse_older(name, record.epoch, tag)
-        update(IcebergTable(transaction.table(), catalog.java_named, name), transaction)
-        _note(transaction, record, tag, step=step, append=append)
+        made = update(IcebergTable(transaction.table(), catalog.java_named, name), transaction)
+        made = _note(transaction, record, tag, made, step=step, append=append)
         exchange(transaction, state)
-        return current_version(transaction.currentMetadata())
+        # A snapshot that was made here has the newest schema.
+        return current_version(transaction.currentMetadata()) if made is None else f"{table.uuid}@{made}"
 
     return _tried(catalog, name, tag if step else None, attempt)
 
@@ -263,20 +267,32 @@ def exchange(transaction: Java, base: Java) -> None:
     transaction.underlyingOps().commit(base, transaction.currentMetadata())
 
 
-_versions: OrderedDict[str, str] = OrderedDict()
-"""The versions of metadata files, which never change, by their places."""
+class Facts(NamedTuple):
+    """What is asked of a table's metadata most often."""
+
+    version: str
+    format: int
+
+
+_facts: OrderedDict[str, Facts] = OrderedDict()
+"""What metadata files say, which never change, by their places."""
 
 
 def current_version(state: Java) -> str:
     """The version that a table's metadata is at. What 0.1 committed may lack a snapshot, or have an older schema."""
+    return facts_of(state).version
+
+
+def facts_of(state: Java) -> Facts:
+    """The version that a table's metadata is at, and the version of its format."""
     place = state.metadataFileLocation()
     if place is None:  # it is not committed yet
-        return _version(state)
-    found = _versions.get(place)
+        return Facts(_version(state), int(state.formatVersion()))
+    found = _facts.get(place)
     if found is None:
-        found = _versions[place] = _version(state)
-        while len(_versions) > _MOST_KEPT:
-            _versions.popitem(last=False)
+        found = _facts[place] = Facts(_version(state), int(state.formatVersion()))
+        while len(_facts) > _MOST_KEPT:
+            _facts.popitem(last=False)
     return found
 
 
@@ -296,21 +312,29 @@ def _done(state: Java, tag: CommitTag) -> str | None:
 
 
 def _note(
-    transaction: Java, record: Record | None, tag: CommitTag | None, *, step: bool = True, append: bool = True
-) -> None:
-    """The end of a transaction: an empty append with the tag, and the property."""
+    transaction: Java,
+    record: Record | None,
+    tag: CommitTag | None,
+    made: int | None = None,
+    *,
+    step: bool = True,
+    append: bool = True,
+) -> int | None:
+    """The end of a transaction: an empty append with the tag, and the property. The id of its last snapshot."""
     if append:
         last = transaction.newFastAppend()
         for key, value in ({} if tag is None else summary_of(tag, step=step)).items():
             last.set(key, value)
         last.commit()
-    if tag is None or record is None:
-        return
-    record = record.at_epoch(tag.epoch)
-    if step:
-        snapshot = transaction.currentMetadata().currentSnapshot().snapshotId()
-        record = record.having(tag.sequence, tag.step, tag.part, snapshot)
-    transaction.updateProperties().set(Record.key(tag.sync), str(record)).commit()
+        made = None
+    if made is None and (append or step):
+        made = int(transaction.currentMetadata().currentSnapshot().snapshotId())
+    if tag is not None and record is not None:
+        record = record.at_epoch(tag.epoch)
+        if step and made is not None:
+            record = record.having(tag.sequence, tag.step, tag.part, made)
+        transaction.updateProperties().set(Record.key(tag.sync), str(record)).commit()
+    return made if append or step else None
 
 
 def _tried(catalog: IcebergCatalog, name: TableName, tag: CommitTag | None, attempt: Callable[[bool], str]) -> str:
