@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JARS := $(VENV)/.jars
+NATIVE := $(VENV)/.native
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
@@ -23,20 +24,41 @@ $(JARS): $(READY) src/tidewire/spark/jars.lock.toml
 	$(BIN)/tidewire jars
 	@touch $@
 
+LEFT_OUT = The native kernel was left out:
+PYTHON_READS = The Python kernel does the same, more slowly.
+
+# Cargo.lock is not kept, so its presence says nothing; the sources do. A failed build is tried again the next time.
+$(NATIVE): $(READY) native/Cargo.toml native/pyproject.toml $(wildcard native/src/*.rs)
+	@if ! command -v cargo >/dev/null; then \
+		echo "$(LEFT_OUT) cargo is not here. $(PYTHON_READS)"; \
+	elif CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 $(BIN)/pip install --quiet --disable-pip-version-check ./native \
+		>$(VENV)/native.log 2>&1; then \
+		touch $@; \
+	else \
+		echo "$(LEFT_OUT) its build failed, see $(VENV)/native.log. $(PYTHON_READS)"; \
+	fi
+
 .PHONY: setup
-setup: $(JARS) ## Make the virtual environment and fetch the Spark jars
+setup: $(JARS) $(NATIVE) ## Make the virtual environment, build the native kernel, fetch the Spark jars
+
+.PHONY: native
+native: $(NATIVE) ## Build the native kernel, if cargo is here
 
 .PHONY: demo
 demo: $(JARS) ## A tour: a workload in five protocols becomes tables, checked
 	@$(BIN)/tidewire demo
 
 .PHONY: test
-test: $(JARS) ## Run all tests
+test: $(JARS) $(NATIVE) ## Run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: matrix
 matrix: $(JARS) ## Sync every recorded topic in every protocol, format and mode, for hours
 	$(BIN)/pytest -n 2 --maxschedchunk 1 -m matrix tests/spark/test_matrix.py
+
+.PHONY: fuzz
+fuzz: $(READY) $(NATIVE) ## Give damaged messages to the codec and both kernels, for ten minutes
+	@PYTHONPATH=tests $(BIN)/python -m fuzz_kernels 600
 
 .PHONY: spark-matrix
 spark-matrix: $(READY) ## Run the DataFrame transforms on Spark 3.5 to 4.3 and Spark Connect
@@ -49,7 +71,7 @@ check: $(READY) ## Format, lint, type-check
 	$(BIN)/mypy
 
 .PHONY: bench
-bench: $(JARS) ## Measure everything and write docs/benchmarks.md
+bench: $(JARS) $(NATIVE) ## Measure everything and write docs/benchmarks.md
 	@$(BIN)/python benchmarks/page.py
 
 .PHONY: kafka
@@ -62,4 +84,4 @@ docs: $(JARS) ## Run every example in the documentation
 
 .PHONY: clean
 clean: ## Remove what was made here
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) native/target native/Cargo.lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

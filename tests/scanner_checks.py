@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
 
 from tidewire.arrow import BatchDecoder, Decoded
+from tidewire.arrow.kernel import Kernel
 from tidewire.arrow.plan import Groups
 from tidewire.codec import Options, Resources
-from tidewire.model import Message
+from tidewire.model import Message, TableSchema
+
+NATIVE_IS_HERE = find_spec("tidewire_native") is not None
 
 
 def batch(messages: Iterable[Message]) -> pa.RecordBatch:
@@ -58,11 +62,42 @@ def left(name: str, options: Options, resources: Resources, messages: Sequence[M
 def agreed(
     name: str, options: Options, resources: Resources, messages: Sequence[Message], *, before: bool = True
 ) -> Decoded:
-    """What a batch holds, the same with the scanner and without."""
-    fast = BatchDecoder(name, options, resources, before=before).decode(batch(messages))
+    """What a batch holds, the same with the scanner, with the native kernel and by the codec alone."""
+    fast = BatchDecoder(name, options, resources, before=before, kernel=Kernel.PYTHON).decode(batch(messages))
     slow = BatchDecoder(name, options, resources, before=before, fast=False).decode(batch(messages))
     assert outcome(fast) == outcome(slow)
+    if NATIVE_IS_HERE:
+        native = BatchDecoder(name, options, resources, before=before, kernel=Kernel.NATIVE).decode(batch(messages))
+        assert outcome(native) == outcome(slow)
     return fast
+
+
+def whole(decoded: Decoded) -> tuple[Any, ...]:
+    """All that was decoded, in an order that does not depend on who read a row.
+
+    The reason of a reject is left out: its words depend on the other messages of the batch.
+    """
+    tables: dict[TableSchema, list[pa.RecordBatch]] = {}
+    for plan, rows in decoded.batches:
+        tables.setdefault(plan.table, []).append(rows)
+    batches = {
+        table: pa.Table.from_batches(parts).combine_chunks().sort_by([("_pos", "ascending"), ("_sub", "ascending")])
+        for table, parts in tables.items()
+    }
+    parked = [(pos, str(missing)) for pos, missing in decoded.parked]
+    rejects = [(reject.pos, reject.at, reject.part, reject.key, reject.value) for reject in decoded.rejects]
+    warnings = sorted(set(decoded.warnings))
+    return batches, decoded.controls, parked, rejects, warnings, decoded.counts
+
+
+def identical(one: Decoded, other: Decoded) -> None:
+    """Fail unless two kernels decoded the same: batches with their schemas, controls, rejects and counts."""
+    (batches, *others), (expected, *more) = whole(one), whole(other)
+    assert batches.keys() == expected.keys()
+    for table, rows in batches.items():
+        assert rows.schema == expected[table].schema
+        assert rows.equals(expected[table]) or repr(rows.to_pylist()) == repr(expected[table].to_pylist()), table.name
+    assert others == more
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:

@@ -3,6 +3,7 @@
 from tidewire.arrow.declared_types import declared
 from tidewire.arrow.decode import BatchDecoder, Decoded, Reject, decode_batch
 from tidewire.arrow.encode import encode_batch
+from tidewire.arrow.kernel import Kernel
 from tidewire.arrow.plan import Notice, OpCode, Plan
 from tidewire.arrow.policy import Policy, ZeroDates
 from tidewire.arrow.types import Engines, arrow_type, engines
@@ -11,6 +12,7 @@ __all__ = [
     "BatchDecoder",
     "Decoded",
     "Engines",
+    "Kernel",
     "Notice",
     "OpCode",
     "Plan",

@@ -7,6 +7,7 @@ says what is wrong with a bad message. So there is one set of rules, and a scann
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.convert import value_reader
+from tidewire.arrow.kernel import KERNEL, Kernel
+from tidewire.arrow.native import KernelFault, NativeRows, native_rows
 from tidewire.arrow.plan import BufferedRow, Groups, Notice, OpCode, Plan
 from tidewire.arrow.policy import Policy
-from tidewire.arrow.scan import scanner_for
+from tidewire.arrow.scan import encoding_name, scanner_for
 from tidewire.codec import Decoder, Options, Resources, protocol
 from tidewire.errors import DecodeError, SchemaUnknown
 from tidewire.model import Event, Message, Op, RowChange, TableSchema
@@ -87,8 +90,9 @@ class BatchDecoder:
         before: bool = True,
         fast: bool = True,
         decoder: Decoder | None = None,
+        kernel: Kernel = KERNEL,
     ) -> None:
-        """``before``: are old rows wanted? ``fast``: may the scanner be used? Without it only the codec reads.
+        """``before``: are old rows wanted? ``fast``: may a kernel be used? Without it only the codec reads.
 
         ``decoder``: one of the codec's that knows schemas already, in place of a new one.
         """
@@ -97,25 +101,47 @@ class BatchDecoder:
         self._before = before
         self._scanner = scanner_for(protocol_name, options, self.policy, self._decoder) if fast else None
         self._plans: dict[TableSchema, Plan] = {}
+        self._native = None
+        if fast and kernel is Kernel.NATIVE:
+            name = encoding_name(protocol_name, options)
+            self._native = native_rows(name, options, self.policy, self._decoder, self._plan, before=before)
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:
         """The rows, controls and rejects of a batch with the columns ``key`` and ``value``."""
+        if self._native is not None:
+            try:
+                return self._decode(messages, self._native)
+            except KernelFault as fault:
+                warnings.warn(f"{fault} in the native kernel: the Python kernel reads instead", stacklevel=2)
+                self._native = None
+        return self._decode(messages, None)
+
+    def _decode(self, messages: pa.RecordBatch, native: NativeRows | None) -> Decoded:
         decoded, groups, built = Decoded(), Groups(), _Built(before=self._before)
         counted = Counter(self.policy.counts)
-        for start, part in _slices(messages):
-            keys, values = part.column("key").to_pylist(), part.column("value").to_pylist()
-            left: Iterable[int] = range(start, start + len(values))
-            if self._scanner is not None:
-                left = self._scanner.scan(keys, values, groups, start)
-            for pos in left:
-                self._read(pos, keys[pos - start], values[pos - start], groups, decoded)
-            for plan, rows in groups.take(_FULL, _MOST):
-                built.add(plan, rows)
+        for first, count in ((0, messages.num_rows),) if native is None else native.runs(messages):
+            for start, part in _slices(messages.slice(first, count), first):
+                keys, values = part.column("key").to_pylist(), part.column("value").to_pylist()
+                left: Iterable[int] = range(start, start + len(values))
+                if self._scanner is not None:
+                    left = self._scanner.scan(keys, values, groups, start)
+                for pos in left:
+                    self._read(pos, keys[pos - start], values[pos - start], groups, decoded)
+                for plan, rows in groups.take(_FULL, _MOST):
+                    built.add(plan, rows)
         for plan, rows in groups.items():
             built.add(plan, rows)
+        if native is not None:
+            built.put(native.batches())
         self._finish(messages, built, decoded)
         decoded.counts = dict(Counter(self.policy.counts) - counted)
         return decoded
+
+    def _plan(self, table: TableSchema) -> Plan:
+        plan = self._plans.get(table)
+        if plan is None:
+            plan = self._plans[table] = Plan(table, value_reader, self.policy)
+        return plan
 
     def _read(self, pos: int, key: bytes | None, value: bytes | None, groups: Groups, decoded: Decoded) -> None:
         try:
@@ -133,12 +159,9 @@ class BatchDecoder:
                 decoded.controls.append((pos, sub, event))
 
     def _add(self, pos: int, sub: int, event: RowChange, groups: Groups) -> None:
-        plan = self._plans.get(event.table)
-        if plan is None:
-            plan = self._plans[event.table] = Plan(event.table, value_reader, self.policy)
         op, partition = _CODES[event.op], event.partition_id
         row = (pos, sub, op, event.commit_ts, partition, event.handle_key_only, event.after, event.before)
-        groups[plan].append(row)
+        groups[self._plan(event.table)].append(row)
 
     def _finish(self, messages: pa.RecordBatch, built: _Built, decoded: Decoded) -> None:
         """Put together what was built; a message with a row that does not fit goes as a whole."""
@@ -152,12 +175,15 @@ class BatchDecoder:
         decoded.rejects.sort(key=lambda reject: reject.pos)
 
 
-def _slices(messages: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The messages in order, as many at once as keep Python's objects for them few, each with its first one's place."""
+def _slices(messages: pa.RecordBatch, first: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The messages in order, as many at once as keep Python's objects for them few, each with its first one's place.
+
+    The first of all has the place ``first``.
+    """
     count = messages.num_rows
     size = min(max(count * _SLICE_BYTES // max(messages.nbytes, 1), 1), _SLICE_MESSAGES)
     for start in range(0, count, size):
-        yield start, messages.slice(start, size)
+        yield first + start, messages.slice(start, size)
 
 
 class _Built:
@@ -177,6 +203,11 @@ class _Built:
         for row, reason in misfits.items():
             self.misfits.setdefault(rows[row][0], reason)
         self._parts.setdefault(plan, []).append(part)
+
+    def put(self, batches: Iterable[tuple[Plan, pa.RecordBatch]]) -> None:
+        """Keep columns that are built already."""
+        for plan, part in batches:
+            self._parts.setdefault(plan, []).append(part)
 
     def batches(self) -> Iterator[tuple[Plan, pa.RecordBatch]]:
         """One batch for each plan, of the messages that fit; what was built is given away."""

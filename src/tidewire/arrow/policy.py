@@ -52,7 +52,12 @@ class Policy:
 
     def nulls_zeros(self, column: Column) -> bool:
         """Do this column's dates become NULL where the calendar does not have them?"""
-        return self.zero_dates is ZeroDates.NULL and column.type in _DATED
+        return self.nulls_dates and column.type in _DATED
+
+    @property
+    def nulls_dates(self) -> bool:
+        """Do dates become NULL where the calendar does not have them?"""
+        return self.zero_dates is ZeroDates.NULL
 
     def type_of(self, column: Column) -> pa.DataType:
         """The type of a column's values in Arrow."""

@@ -107,12 +107,12 @@ def moments(column: Column, policy: Policy) -> Reader:
     """Reads DATETIMEs and TIMESTAMPs."""
 
     def read(values: Sequence[Any]) -> pa.Array:
-        return _zoned(pc.cast(pa.array(values, pa.string()), pa.timestamp("us")), column, policy)
+        return zoned(pc.cast(pa.array(values, pa.string()), pa.timestamp("us")), column, policy)
 
     return read
 
 
-def _zoned(found: pa.Array, column: Column, policy: Policy, zone: str | None = None) -> pa.Array:
+def zoned(found: pa.Array, column: Column, policy: Policy, zone: str | None = None) -> pa.Array:
     """DATETIMEs as they are; TIMESTAMPs out of their zone, which is the server's unless they tell, into UTC."""
     if column.type is not MySQLType.TIMESTAMP:
         return found
@@ -129,13 +129,10 @@ def zoned_values(column: Column, policy: Policy) -> Reader:
         zones = [None if value is None or value.zone == GO_LOCAL else value.zone or None for value in values]
         known = {zone for zone, value in zip(zones, values, strict=True) if value is not None}
         if len(known) < 2:
-            return _zoned(found, column, policy, *known)
+            return zoned(found, column, policy, *known)
         nothing = pa.scalar(None, found.type)
         return pc.coalesce(
-            *(
-                _zoned(pc.if_else([own == zone for own in zones], found, nothing), column, policy, zone)
-                for zone in known
-            )
+            *(zoned(pc.if_else([own == zone for own in zones], found, nothing), column, policy, zone) for zone in known)
         )
 
     return read

@@ -44,9 +44,30 @@ class Cli(click.Group):
             raise failure(error, ctx) from error
 
 
+def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the version, and which kernel reads batches where the extra for them is installed."""
+    if not wanted or ctx.resilient_parsing:
+        return
+    try:
+        from tidewire.arrow.kernel import description
+
+        kernel = f", kernel: {description()}"
+    except ImportError:
+        kernel = ""
+    click.echo(f"tidewire, version {__version__}{kernel}")
+    ctx.exit()
+
+
 @click.group(cls=Cli, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--debug", is_flag=True, envvar="TIDEWIRE_DEBUG", help="Print the stack trace of an error too.")
-@click.version_option(__version__, prog_name="tidewire")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=show_version,
+    help="Print the version and the kernel that decodes, and exit.",
+)
 def app(debug: bool) -> None:
     """TiDB change data out of message queues and into tables that are right.
 

@@ -37,8 +37,12 @@ SCANNERS: Mapping[str, str] = {
 """The module of each protocol's scanner, loaded when first asked for; Simple has one for each of its encodings."""
 
 
+def encoding_name(protocol_name: str, options: Options) -> str:
+    """The name of a protocol and, for Simple, of its encoding."""
+    return f"simple-{options.encoding_format}" if protocol_name == "simple" else protocol_name
+
+
 def scanner_for(protocol_name: str, options: Options, policy: Policy, decoder: Decoder) -> Scanner | None:
     """The scanner of a protocol, if it has one; ``decoder`` reads what it leaves, and knows what came before."""
-    name = f"simple-{options.encoding_format}" if protocol_name == "simple" else protocol_name
-    module = SCANNERS.get(name)
+    module = SCANNERS.get(encoding_name(protocol_name, options))
     return None if module is None else cast("Scanner", import_module(module).Scanner(options, policy, decoder))

@@ -131,10 +131,10 @@ class Scanner:
         if shape is None or not value.startswith(shape.types, end):
             shape = self._learn(head, value, end)
         try:
-            message = shape.read(b"{" + value[end + len(shape.types) + 1 :])
+            message = shape.read(b"{" + value[end + len(shape.types) :])
         except msgspec.ValidationError:
             shape = self._learn(head, value, end)
-            message = shape.read(b"{" + value[end + len(shape.types) + 1 :])
+            message = shape.read(b"{" + value[end + len(shape.types) :])
         row, before, extension = astuple(message.data[0]), None, message.tidb
         if extension.rowkey is not UNSET:
             base64.b64decode(extension.rowkey, validate=True)
@@ -172,7 +172,7 @@ class Scanner:
             table = TableSchema(TableName(front.database, front.table), columns)
             plan = self._plans.get(table) or keep(self._plans, table, TuplePlan(table, _reader, self._policy))
             op = _OPS[front.type]
-            shape = _Shape(op, plan, types_text[0], _parser(op, row), len(row), _numbered(columns))
+            shape = _Shape(op, plan, types_text[0] + b",", _parser(op, row), len(row), _numbered(columns))
             keep(self._shapes, key, shape)
         return keep(self._heads, head, shape)
 
@@ -229,7 +229,7 @@ def _repeats(value: bytes, end: int, shape: _Shape, images: Sequence[tuple[Any, 
 
     A comma is behind every member but the last of an object, so there is one more then. All others are in texts.
     """
-    begin = end + len(shape.types) + 1
+    begin = end + len(shape.types)
     more = value.count(b",", begin) - shape.commas
     if len(images) == 2:
         more -= max(len(images[1]) - images[1].count(UNSET) - 1, 0)

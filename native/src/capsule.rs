@@ -1,0 +1,46 @@
+//! Arrow arrays in and out of Python, by the PyCapsule interface.
+//!
+//! This is the only file with `unsafe`: a capsule holds a C struct behind a raw pointer.
+#![allow(unsafe_code)]
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::{Array, BinaryArray, StructArray, make_array};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+use std::ffi::CStr;
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+
+/// An array of Python's, which must be one of binary values.
+pub fn import(object: &Bound<'_, PyAny>) -> PyResult<BinaryArray> {
+    let pair = object.call_method0("__arrow_c_array__")?;
+    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
+    let schema = schema
+        .pointer_checked(Some(SCHEMA))?
+        .cast::<FFI_ArrowSchema>();
+    let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+    // SAFETY: the capsules' names say what is behind the pointers. Moving the array out leaves one without a release
+    // callback behind, as the interface asks for; the schema stays the capsule's, and is only read.
+    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }
+        .map_err(refused)?;
+    let array = make_array(data);
+    let binary = array.as_any().downcast_ref::<BinaryArray>();
+    binary
+        .cloned()
+        .ok_or_else(|| PyTypeError::new_err(format!("{} in place of binary", array.data_type())))
+}
+
+/// The two capsules of a record batch.
+pub fn export<'py>(py: Python<'py>, batch: &StructArray) -> PyResult<Bound<'py, PyTuple>> {
+    let (array, schema) = to_ffi(&batch.to_data()).map_err(refused)?;
+    // Dropping the structs releases what their consumer has not moved out.
+    let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?;
+    let array = PyCapsule::new_with_value(py, array, ARRAY)?;
+    PyTuple::new(py, [schema, array])
+}
+
+fn refused(error: arrow_schema::ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}

@@ -1,0 +1,180 @@
+//! The native kernel of tidewire: messages to Arrow columns. `tidewire.arrow.native` is its one caller.
+
+mod canal;
+mod capsule;
+mod column;
+mod json;
+mod protocol;
+mod table;
+mod text;
+
+use column::Kind;
+use protocol::{Protocol, Unread};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use table::{Table, Tables};
+
+/// A column: its name, its kind, a decimal's precision and scale, the names of an ENUM or SET.
+type ColumnSpec = (String, String, u8, u8, Vec<String>);
+
+/// Reads messages of one protocol.
+///
+/// `scan` stops where the shape of a row is unknown. The caller then adds a table, or finds the one it has, and says
+/// with `learn` or `refuse` what becomes of such rows; the next `scan` begins at the same message.
+#[pyclass(module = "tidewire_native")]
+struct Kernel {
+    protocol: Box<dyn Protocol>,
+    tables: Tables,
+    left: Vec<i32>,
+    before: bool,
+}
+
+#[pymethods]
+impl Kernel {
+    #[new]
+    fn new(protocol: &str, before: bool, zeros_to_null: bool) -> PyResult<Kernel> {
+        let protocol: Box<dyn Protocol> = match protocol {
+            "canal-json" => Box::new(canal::Canal::new()),
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "the protocol {protocol} is not known"
+                )));
+            }
+        };
+        Ok(Kernel {
+            protocol,
+            tables: Tables::new(zeros_to_null),
+            left: Vec::new(),
+            before,
+        })
+    }
+
+    /// Add a table; its number.
+    fn add_table(&mut self, columns: Vec<ColumnSpec>) -> PyResult<usize> {
+        let kinds = columns
+            .into_iter()
+            .map(|(name, kind, precision, scale, names)| {
+                let found = Kind::of(&kind, precision, scale, names);
+                found
+                    .map(|found| (name, found))
+                    .ok_or_else(|| PyValueError::new_err(format!("the kind {kind} is not known")))
+            });
+        self.tables
+            .all
+            .push(Table::new(&kinds.collect::<PyResult<Vec<_>>>()?));
+        Ok(self.tables.all.len() - 1)
+    }
+
+    /// Read messages from one on. The message, and the event in it, whose shape is unknown; None at the end.
+    fn scan(
+        &mut self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+        start: usize,
+    ) -> PyResult<Option<(usize, usize)>> {
+        use arrow_array::Array;
+        let (keys, values) = (capsule::import(keys)?, capsule::import(values)?);
+        if keys.len() != values.len() {
+            return Err(PyValueError::new_err("not as many keys as values"));
+        }
+        let mut at = start;
+        let read = AssertUnwindSafe(|| {
+            while at < values.len() {
+                let key = if keys.is_null(at) {
+                    b""
+                } else {
+                    keys.value(at)
+                };
+                let value = if values.is_null(at) {
+                    b""
+                } else {
+                    values.value(at)
+                };
+                match self
+                    .protocol
+                    .message(key, value, at as i32, &mut self.tables)
+                {
+                    Ok(()) => {}
+                    Err(Unread::Left) => self.left.push(at as i32),
+                    Err(Unread::Unknown { sub }) => return Some((at, sub)),
+                }
+                at += 1;
+            }
+            None
+        });
+        // A panic is a fault of this kernel. The caller then reads the whole batch with the Python kernel.
+        py.detach(|| catch_unwind(read))
+            .map_err(|_| PyRuntimeError::new_err(format!("a panic at message {at}")))
+    }
+
+    /// Rows of the unknown shape are those of a table, if the table has their columns.
+    fn learn(&mut self, table: usize) -> bool {
+        self.protocol.learn(table, &self.tables)
+    }
+
+    /// Rows of the unknown shape are left to the caller from now on.
+    fn refuse(&mut self) {
+        self.protocol.refuse();
+    }
+
+    /// The rows of each table that has some, the messages that were left, and how many zero dates became NULL.
+    fn take(&mut self) -> PyResult<(Vec<(usize, Batch)>, Vec<i32>, usize)> {
+        let mut batches = Vec::new();
+        for (number, table) in self
+            .tables
+            .all
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, table)| table.len() > 0)
+        {
+            let rows = table
+                .finish(self.before)
+                .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+            batches.push((number, Batch { rows }));
+        }
+        Ok((
+            batches,
+            std::mem::take(&mut self.left),
+            std::mem::take(&mut self.tables.zeros.counted),
+        ))
+    }
+}
+
+/// A record batch, for any library that knows the PyCapsule interface.
+#[pyclass(module = "tidewire_native", frozen)]
+struct Batch {
+    rows: arrow_array::StructArray,
+}
+
+#[pymethods]
+impl Batch {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let _ = requested_schema; // It is a wish, which the interface allows to be ignored.
+        capsule::export(py, &self.rows)
+    }
+}
+
+#[pymodule]
+mod tidewire_native {
+    #[pymodule_export]
+    use super::{Batch, Kernel};
+
+    /// The version of the calls between tidewire and this kernel.
+    #[pymodule_export]
+    const CONTRACT: u32 = 1;
+
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// The protocols that this kernel reads.
+    #[pymodule_export]
+    const PROTOCOLS: [&str; 1] = ["canal-json"];
+}

@@ -1,0 +1,208 @@
+"""The native kernel's rows: what Python tells it, and what it leaves to Python.
+
+The kernel reads messages whose shape it knows. Where it meets a row of another shape it stops: the readable codec then
+says which table the row is of, and the kernel learns that rows with the same bytes in the same places are this table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+
+from tidewire.arrow import kernel
+from tidewire.arrow.plan import Plan
+from tidewire.arrow.policy import Policy
+from tidewire.arrow.temporal import zoned
+from tidewire.arrow.types import UNSIGNED_BIGINT, arrow_type
+from tidewire.codec.base import Decoder
+from tidewire.codec.options import Compression, Options
+from tidewire.errors import DecodeError, SchemaUnknown
+from tidewire.model import Column, Message, MySQLType, RowChange, TableSchema
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS
+
+_KEPT: Final = 1024
+"""So many tables are known; then all are forgotten, and learnt again when they come."""
+
+_UTC: Final = "UTC"
+_LOCAL: Final = "local"
+
+Run = tuple[int, int]
+"""Messages that follow each other: the first one's place, and how many."""
+
+
+class KernelFault(Exception):
+    """The native kernel failed in a way that it should not."""
+
+
+class NativeRows:
+    """Takes the rows of known shapes out of batches of messages."""
+
+    def __init__(
+        self, name: str, policy: Policy, decoder: Decoder, plan_of: Callable[[TableSchema], Plan], *, before: bool
+    ) -> None:
+        self._name = name
+        self._policy = policy
+        self._decoder = decoder
+        self._plan_of = plan_of
+        self._before = before
+        self._forget()
+
+    def _forget(self) -> None:
+        self._kernel: Any = kernel.native().Kernel(self._name, self._before, self._policy.nulls_dates)
+        self._plans: list[Plan] = []
+        self._numbers: dict[TableSchema, int | None] = {}
+
+    def runs(self, messages: pa.RecordBatch) -> Iterator[Run]:
+        """Read the rows of a batch. The messages that the caller has to read come out, in order.
+
+        Raises KernelFault if the kernel fails; the batch must then be read without it.
+        """
+        if len(self._plans) > _KEPT:
+            self._forget()
+        keys, values = (messages.column(part).cast(pa.binary()) for part in ("key", "value"))
+        self._left: list[int] = []
+        start = 0
+        while (stop := self._scan(keys, values, start)) is not None:
+            start, sub = stop
+            if not self._learn(Message(keys[start].as_py(), values[start].as_py()), sub):
+                self._left.append(start)
+                start += 1
+        self._rows, left, zeros = self._kernel.take()
+        if zeros:
+            self._policy.count("zero dates", zeros)
+        yield from _runs(sorted(self._left + left))
+
+    def batches(self) -> Iterator[tuple[Plan, pa.RecordBatch]]:
+        """The rows of the last batch of messages, for each table."""
+        for number, rows in self._rows:
+            plan = self._plans[number]
+            yield plan, self._finished(plan, pa.record_batch(rows))
+        self._rows = []
+
+    def _scan(self, keys: pa.Array, values: pa.Array, start: int) -> tuple[int, int] | None:
+        try:
+            stop: tuple[int, int] | None = self._kernel.scan(keys, values, start)
+        except RuntimeError as error:
+            self._forget()
+            raise KernelFault(str(error)) from None
+        return stop
+
+    def _learn(self, message: Message, sub: int) -> bool:
+        """Teach the shape of an event in a message; is the message to be read by the kernel?"""
+        try:
+            event = list(self._decoder.decode(message))[sub]
+        except (DecodeError, SchemaUnknown, IndexError):
+            return False
+        number = self._number(event.table) if isinstance(event, RowChange) else None
+        if number is None:
+            self._kernel.refuse()
+            return False
+        learnt: bool = self._kernel.learn(number)
+        return learnt
+
+    def _number(self, table: TableSchema) -> int | None:
+        """The kernel's number of a table; None if a column has a type that the kernel does not read."""
+        if table not in self._numbers:
+            columns = [_described(column, self._policy) for column in table.columns]
+            known = [column for column in columns if column is not None]
+            number = None
+            if known and len(known) == len(columns):
+                number = self._kernel.add_table(known)
+                self._plans.append(self._plan_of(table))
+            self._numbers[table] = number
+        return self._numbers[table]
+
+    def _finished(self, plan: Plan, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with the plan's own schema, and TIMESTAMPs of other time zones in UTC."""
+        schema = plan.schema(before=self._before)
+        columns = [
+            self._moved(plan, array) if field.name in ("after", "before") else array
+            for field, array in zip(schema, rows.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _moved(self, plan: Plan, image: pa.StructArray) -> pa.StructArray:
+        if image.type == plan.struct:
+            return image
+        arrays = [
+            array if array.type == own.type else zoned(array, own.column, self._policy)
+            for own, array in zip(plan.columns, map(image.field, range(len(plan.columns))), strict=True)
+        ]
+        mask = image.is_null() if image.null_count else None
+        return pa.StructArray.from_arrays(arrays, fields=list(plan.struct), mask=mask)
+
+
+def native_rows(
+    name: str,
+    options: Options,
+    policy: Policy,
+    decoder: Decoder,
+    plan_of: Callable[[TableSchema], Plan],
+    *,
+    before: bool,
+) -> NativeRows | None:
+    """The native kernel for messages of a protocol; None if it does not read them."""
+    if options.large_message_handle_compression is not Compression.NONE:
+        return None
+    if name not in kernel.native().PROTOCOLS:
+        return None
+    return NativeRows(name, policy, decoder, plan_of, before=before)
+
+
+def _runs(places: Sequence[int]) -> Iterator[Run]:
+    """Ascending places as runs."""
+    if not places:
+        return
+    ends = [number + 1 for number, (one, other) in enumerate(pairwise(places)) if other != one + 1]
+    for first, end in pairwise([0, *ends, len(places)]):
+        yield places[first], end - first
+
+
+def _described(column: Column, policy: Policy) -> tuple[str, str, int, int, list[str]] | None:
+    """A column as the kernel is told: name, kind, a decimal's precision and scale, names of an ENUM or SET."""
+    kind = _kind(column, policy)
+    if kind is None:
+        return None
+    type_ = arrow_type(column)
+    precision, scale = (type_.precision, type_.scale) if kind == "decimal" else (0, 0)
+    names = [] if column.type not in ENUM_SET else ["", *column.elements] if kind == "enum" else [*column.elements]
+    return column.name, kind, precision, scale, names
+
+
+def _kind(column: Column, policy: Policy) -> str | None:
+    """What the kernel calls the values of a column; None if it does not read them."""
+    if policy.keeps_text(column):
+        return "date text" if column.type in _DAYS else "clock text"
+    if column.type in ENUM_SET and column.elements:
+        return column.type.name.lower()
+    if column.type in STRINGS:
+        return "bytes" if column.is_binary else "text"
+    if column.type in INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}:
+        return _integer(column)
+    if column.type is MySQLType.DECIMAL:
+        return "decimal text" if arrow_type(column) == pa.string() else "decimal"
+    if column.type is MySQLType.TIMESTAMP:
+        return "instant" if policy.time_zone == _UTC else _LOCAL
+    return _KINDS.get(column.type)
+
+
+def _integer(column: Column) -> str:
+    type_ = arrow_type(column)
+    if type_ == UNSIGNED_BIGINT:
+        return "wide"
+    unsigned = column.unsigned or column.type not in INTEGERS | {MySQLType.YEAR}
+    return f"{'u' if unsigned else ''}int{type_.bit_width}"
+
+
+_DAYS: Final = frozenset({MySQLType.DATE, MySQLType.NEWDATE})
+
+_KINDS: Final = {
+    **{type_: type_.name.lower() for type_ in FLOATS},
+    **dict.fromkeys(_DAYS, "date"),
+    MySQLType.DATETIME: "clock",
+    MySQLType.TIME: "time",
+    MySQLType.JSON: "text",
+}

@@ -1,0 +1,131 @@
+"""Both kernels give the same batches, controls and rejects, whatever the messages."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+import topic_files
+from fuzz_kernels import cases, given
+from scanner_checks import NATIVE_IS_HERE, batch, damaged_messages, identical
+from tidewire.arrow import BatchDecoder, Decoded, Policy, ZeroDates
+from tidewire.arrow.kernel import KERNEL, SETTING, Kernel, chosen, description
+from tidewire.codec import Options, Resources
+from tidewire.errors import OptionError
+from tidewire.model import Message
+from tidewire.plain import message_from_plain
+
+needs_native = pytest.mark.skipif(not NATIVE_IS_HERE, reason="tidewire-native is not installed")
+
+CASES = cases()
+TOPICS = [
+    (path.parent.name, file, name)
+    for path in sorted(topic_files.TOPICS.glob("*/*.jsonl.xz"))
+    for file in (path.name.removesuffix(".jsonl.xz"),)
+    for name in (topic_files.PROTOCOLS.get(file.removesuffix(".faults"), file.removesuffix(".faults")),)
+    if name in {name for name, _, _ in CASES}
+]
+POLICIES = [
+    Policy(),
+    Policy(zero_dates=ZeroDates.REJECT),
+    Policy(zero_dates=ZeroDates.TEXT),
+    Policy("Asia/Shanghai", lost_floats=True),
+]
+FUZZING_ROUNDS = 8
+"""How often each vector is damaged; `make fuzz` does it for ten minutes."""
+
+
+def decoded_by(
+    kernel: Kernel,
+    name: str,
+    options: Options,
+    resources: Resources,
+    batches: Iterable[Sequence[Message]],
+    policy: Policy,
+    *,
+    before: bool = True,
+) -> list[Decoded]:
+    own = Policy(policy.time_zone, policy.zero_dates, policy.lost_floats)
+    decoder = BatchDecoder(name, options, resources, policy=own, before=before, kernel=kernel)
+    return [decoder.decode(batch(messages)) for messages in batches]
+
+
+def assert_the_same(
+    name: str,
+    options: Options,
+    resources: Resources,
+    *batches: Sequence[Message],
+    policy: Policy = Policy(),
+    before: bool = True,
+) -> None:
+    found = (
+        decoded_by(kernel, name, options, resources, batches, policy, before=before)
+        for kernel in (Kernel.NATIVE, Kernel.PYTHON)
+    )
+    for one, other in zip(*found, strict=True):
+        identical(one, other)
+
+
+@needs_native
+@pytest.mark.parametrize(("name", "folder", "file"), CASES)
+def test_vectors_are_decoded_alike(name: str, folder: str, file: str) -> None:
+    options, resources, messages = given(folder, file)
+
+    for number, policy in enumerate(POLICIES):
+        assert_the_same(name, options, resources, messages, messages[::-1], policy=policy, before=number != 1)
+
+
+@needs_native
+@pytest.mark.parametrize(("name", "folder", "file"), CASES)
+def test_damaged_vectors_are_decoded_alike(name: str, folder: str, file: str) -> None:
+    options, resources, messages = given(folder, file)
+    chance = random.Random(f"{name} {file}")
+
+    for _ in range(FUZZING_ROUNDS):
+        assert_the_same(name, options, resources, messages[:50], list(damaged_messages(messages[:50], chance)))
+
+
+@needs_native
+@pytest.mark.parametrize(("topic", "file", "name"), TOPICS)
+def test_topics_are_decoded_alike(topic: str, file: str, name: str) -> None:
+    options, resources = topic_files.options(topic, file), Resources(registry=topic_files.registry(topic))
+    messages = [message_from_plain(line) for line in topic_files.lines(topic, file)]
+    policy = Policy(options.time_zone, lost_floats=name == "craft")
+
+    assert_the_same(name, options, resources, messages[:100], messages[100:], policy=policy)
+
+
+def test_a_setting_chooses_the_kernel() -> None:
+    assert chosen("python") is Kernel.PYTHON
+    assert chosen("") is (Kernel.NATIVE if NATIVE_IS_HERE else Kernel.PYTHON)
+    assert description().startswith(KERNEL.value)
+
+
+def test_a_kernel_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(OptionError, match="'fast' is not a kernel; there are python and native"):
+        chosen("fast")
+
+
+def test_without_the_native_kernel_the_python_kernel_reads() -> None:
+    program = """
+import os, sys
+sys.modules["tidewire_native"] = None
+from tidewire.arrow.kernel import KERNEL, chosen
+from tidewire.errors import OptionError
+print(KERNEL)
+try:
+    chosen("native")
+except OptionError as error:
+    print(error)
+"""
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+
+    assert ran.stdout.splitlines()[0] == "python"
+    assert "tidewire-native is not installed" in ran.stdout
+    assert SETTING in ran.stdout
