@@ -4,13 +4,12 @@
 //! rows of a shape, so they are compared and not read again.
 
 use crate::column::{Column, Kind, Zeros};
+use crate::image::{Bytes, Member, full, partial};
 use crate::json::Cursor;
 use crate::protocol::{Protocol, Unread, bounded, utf8};
-use crate::table::{Head, Image, Op, Tables};
+use crate::table::{Head, Op, Tables};
 use ahash::{AHashMap, AHashSet};
 use memchr::memmem::Finder;
-
-type Bytes = Box<[u8]>;
 
 /// Rows with the same columns.
 struct Shape {
@@ -19,7 +18,7 @@ struct Shape {
     /// The last `sqlType` seen, which depends on the values of unsigned columns.
     sql_types: Bytes,
     types: Types,
-    names: Vec<Bytes>,
+    names: Vec<Member>,
 }
 
 /// The members of `mysqlType`, whose order may be another one in each message.
@@ -42,12 +41,7 @@ impl Types {
             names.insert(name).then_some(())
         })?;
         let seen = vec![0; members.len()];
-        Some(Types {
-            text: cursor.text[start..cursor.at].into(),
-            members,
-            seen,
-            message: 0,
-        })
+        Some(Types { text: cursor.text[start..cursor.at].into(), members, seen, message: 0 })
     }
 
     /// Pass these types, in any order.
@@ -95,12 +89,7 @@ pub struct Canal {
 
 impl Canal {
     pub fn new() -> Canal {
-        Canal {
-            border: Finder::new(b",\"es\":"),
-            shapes: AHashMap::new(),
-            unknown: None,
-            buffer: Vec::new(),
-        }
+        Canal { border: Finder::new(b",\"es\":"), shapes: AHashMap::new(), unknown: None, buffer: Vec::new() }
     }
 
     fn keep(&mut self, head: Bytes, op: Op, shape: Shape) {
@@ -114,24 +103,13 @@ impl Canal {
 }
 
 impl Protocol for Canal {
-    fn message(
-        &mut self,
-        _: &[u8],
-        value: &[u8],
-        pos: i32,
-        tables: &mut Tables,
-    ) -> Result<(), Unread> {
+    fn message(&mut self, _: &[u8], value: &[u8], pos: i32, tables: &mut Tables) -> Result<(), Unread> {
         utf8(value)?;
         let border = self.border.find(value).ok_or(Unread::Left)?;
         let head = &value[..border];
-        let mut cursor = Cursor {
-            text: value,
-            at: border,
-        };
+        let mut cursor = Cursor { text: value, at: border };
         times(&mut cursor).ok_or(Unread::Left)?;
-        cursor
-            .expect(b",\"sql\":\"\",\"sqlType\":")
-            .ok_or(Unread::Left)?;
+        cursor.expect(b",\"sql\":\"\",\"sqlType\":").ok_or(Unread::Left)?;
         if let Some((op, shapes)) = self.shapes.get_mut(head) {
             let at = cursor;
             for number in 0..shapes.len() {
@@ -147,16 +125,7 @@ impl Protocol for Canal {
                     continue;
                 };
                 let read = |tables: &mut Tables| {
-                    row(
-                        cursor,
-                        *op,
-                        &shape.names,
-                        table,
-                        pos,
-                        tables,
-                        &mut self.buffer,
-                    )
-                    .ok_or(())
+                    row(cursor, *op, &shape.names, table, pos, tables, &mut self.buffer).ok_or(())
                 };
                 if tables.message(pos, read).is_ok() {
                     shapes.swap(0, number);
@@ -168,24 +137,14 @@ impl Protocol for Canal {
             }
         }
         self.unknown = unknown(head, cursor, &mut self.buffer);
-        Err(if self.unknown.is_some() {
-            Unread::Unknown { sub: 0 }
-        } else {
-            Unread::Left
-        })
+        Err(if self.unknown.is_some() { Unread::Unknown { sub: 0 } } else { Unread::Left })
     }
 
     fn learn(&mut self, table: usize, tables: &Tables) -> bool {
         let Some((head, op, mut shape, names)) = self.unknown.take() else {
             return false;
         };
-        let known = tables.all.get(table).is_some_and(|table| {
-            table.names().len() == names.len()
-                && table
-                    .names()
-                    .zip(&names)
-                    .all(|(ours, name)| ours.as_bytes() == name)
-        });
+        let known = tables.all.get(table).is_some_and(|table| table.has(&names));
         shape.table = known.then_some(table);
         self.keep(head, op, shape);
         known
@@ -242,100 +201,43 @@ fn sql_types(cursor: &mut Cursor, buffer: &mut Vec<u8>) -> Option<()> {
 fn row(
     mut cursor: Cursor,
     op: Op,
-    names: &[Bytes],
+    names: &[Member],
     table: usize,
     pos: i32,
     tables: &mut Tables,
     buffer: &mut Vec<u8>,
 ) -> Option<()> {
     let (table, zeros) = tables.begin(table, pos)?;
+    let mut read = |cursor: &mut Cursor, column: &mut Column, _| value(cursor, column, zeros, buffer);
     cursor.expect(b",\"old\":")?;
     if op == Op::Update {
         cursor.expect(b"[")?;
-        old(
-            &mut cursor,
-            names,
-            &mut table.before,
-            &mut table.gaps,
-            zeros,
-            buffer,
-        )?;
+        partial(&mut cursor, names, table.before.columns(), &mut table.gaps, &mut read)?;
         cursor.expect(b"],\"data\":[")?;
     } else {
         cursor.expect(b"null,\"data\":[")?;
     }
-    let image = if op == Op::Delete {
-        &mut table.before
-    } else {
-        &mut table.after
-    };
-    let mut separator: &[u8] = b"{";
-    for (column, name) in image.columns().iter_mut().zip(names) {
-        cursor.expect(separator)?;
-        cursor.expect(name)?;
-        value(&mut cursor, column, zeros, buffer)?;
-        separator = b",";
-    }
-    cursor.expect(b"}]")?;
+    let image = if op == Op::Delete { &mut table.before } else { &mut table.after };
+    full(&mut cursor, names, image.columns(), &mut read)?;
+    cursor.expect(b"]")?;
     let (commit_ts, key_only) = extension(&mut cursor)?;
     cursor.expect(b"}")?;
     if !cursor.is_at_end() {
         return None;
     }
-    table.end(&Head {
-        op,
-        commit_ts,
-        pos,
-        sub: 0,
-        partition: None,
-        key_only,
-    });
+    table.end(&Head { op, commit_ts, pos, sub: 0, partition: None, key_only });
     Some(())
 }
 
-/// An old row, which may leave out columns.
-fn old(
-    cursor: &mut Cursor,
-    names: &[Bytes],
-    image: &mut Image,
-    gaps: &mut Vec<i16>,
-    zeros: &mut Zeros,
-    buffer: &mut Vec<u8>,
-) -> Option<()> {
-    cursor.expect(b"{")?;
-    let mut first = true;
-    for (number, (column, name)) in image.columns().iter_mut().zip(names).enumerate() {
-        let start = cursor.at;
-        if (first || cursor.pass(b",")) && cursor.pass(name) {
-            value(cursor, column, zeros, buffer)?;
-            first = false;
-        } else {
-            cursor.at = start;
-            column.null();
-            gaps.push(i16::try_from(number).ok()?);
-        }
-    }
-    cursor.expect(b"}")
-}
-
 #[inline]
-fn value(
-    cursor: &mut Cursor,
-    column: &mut Column,
-    zeros: &mut Zeros,
-    buffer: &mut Vec<u8>,
-) -> Option<()> {
+fn value(cursor: &mut Cursor, column: &mut Column, zeros: &mut Zeros, buffer: &mut Vec<u8>) -> Option<()> {
     if cursor.pass(b"null") {
         column.null();
         return Some(());
     }
     let found = cursor.string(buffer)?;
     let text = found.get(buffer);
-    if column.kind == Kind::Bytes {
-        column.filled(|bytes| latin1(text, bytes))
-    } else {
-        column.text(text, zeros)
-    }
+    if column.kind == Kind::Bytes { column.filled(|bytes| latin1(text, bytes)) } else { column.text(text, zeros) }
 }
 
 /// Bytes as characters of the same number.
@@ -369,19 +271,15 @@ fn extension(cursor: &mut Cursor) -> Option<(Option<i64>, bool)> {
 }
 
 /// The names of the columns in `data`, as they stand there up to the value, and their values.
-fn names(mut cursor: Cursor, buffer: &mut Vec<u8>) -> Option<(Vec<Bytes>, Vec<Vec<u8>>)> {
+fn names(mut cursor: Cursor, buffer: &mut Vec<u8>) -> Option<(Vec<Member>, Vec<Vec<u8>>)> {
     let (mut raw, mut names) = (Vec::new(), Vec::new());
     let mut texts = |cursor: &mut Cursor, buffer: &mut Vec<u8>, keep: bool| {
         cursor.members(buffer, |cursor, start, name, buffer| {
             if keep {
-                raw.push(cursor.text[start..cursor.at].into());
+                raw.push(Member { text: cursor.text[start..cursor.at].into(), column: names.len() });
                 names.push(name);
             }
-            if cursor.pass(b"null") {
-                Some(())
-            } else {
-                cursor.string(buffer).map(|_| ())
-            }
+            if cursor.pass(b"null") { Some(()) } else { cursor.string(buffer).map(|_| ()) }
         })
     };
     cursor.expect(b",\"old\":")?;
@@ -398,11 +296,7 @@ fn names(mut cursor: Cursor, buffer: &mut Vec<u8>) -> Option<(Vec<Bytes>, Vec<Ve
 }
 
 /// The shape of a row that has none yet; `cursor` is at `sqlType`.
-fn unknown(
-    head: &[u8],
-    mut cursor: Cursor,
-    buffer: &mut Vec<u8>,
-) -> Option<(Bytes, Op, Shape, Vec<Vec<u8>>)> {
+fn unknown(head: &[u8], mut cursor: Cursor, buffer: &mut Vec<u8>) -> Option<(Bytes, Op, Shape, Vec<Vec<u8>>)> {
     let op = op(head, buffer)?;
     let start = cursor.at;
     sql_types(&mut cursor, buffer)?;
@@ -413,17 +307,7 @@ fn unknown(
     if names.is_empty() {
         return None;
     }
-    Some((
-        head.into(),
-        op,
-        Shape {
-            table: None,
-            sql_types,
-            types,
-            names: raw,
-        },
-        names,
-    ))
+    Some((head.into(), op, Shape { table: None, sql_types, types, names: raw }, names))
 }
 
 /// What a message with this head did, if the head is as TiCDC writes it.

@@ -17,19 +17,14 @@ const ARRAY: &CStr = c"arrow_array";
 pub fn import(object: &Bound<'_, PyAny>) -> PyResult<BinaryArray> {
     let pair = object.call_method0("__arrow_c_array__")?;
     let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
-    let schema = schema
-        .pointer_checked(Some(SCHEMA))?
-        .cast::<FFI_ArrowSchema>();
+    let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
     // SAFETY: the capsules' names say what is behind the pointers. Moving the array out leaves one without a release
     // callback behind, as the interface asks for; the schema stays the capsule's, and is only read.
-    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }
-        .map_err(refused)?;
+    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }.map_err(refused)?;
     let array = make_array(data);
     let binary = array.as_any().downcast_ref::<BinaryArray>();
-    binary
-        .cloned()
-        .ok_or_else(|| PyTypeError::new_err(format!("{} in place of binary", array.data_type())))
+    binary.cloned().ok_or_else(|| PyTypeError::new_err(format!("{} in place of binary", array.data_type())))
 }
 
 /// The two capsules of a record batch.

@@ -63,10 +63,7 @@ impl Kind {
             "wide" => Kind::Wide,
             "float" => Kind::Float,
             "double" => Kind::Double,
-            "decimal" if (1..=38).contains(&size) && scale <= size => Kind::Decimal {
-                precision: size,
-                scale,
-            },
+            "decimal" if (1..=38).contains(&size) && scale <= size => Kind::Decimal { precision: size, scale },
             "decimal text" => Kind::DecimalText,
             "text" => Kind::Text,
             "bytes" => Kind::Bytes,
@@ -93,12 +90,8 @@ impl Kind {
             Kind::Decimal { precision, scale } => DataType::Decimal128(*precision, *scale as i8),
             Kind::Bytes => DataType::Binary,
             Kind::Date => DataType::Date32,
-            Kind::Clock { utc: true } => {
-                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
-            }
-            Kind::Clock { utc: false } | Kind::Local => {
-                DataType::Timestamp(TimeUnit::Microsecond, None)
-            }
+            Kind::Clock { utc: true } => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            Kind::Clock { utc: false } | Kind::Local => DataType::Timestamp(TimeUnit::Microsecond, None),
             Kind::Text
             | Kind::DecimalText
             | Kind::DateText
@@ -204,16 +197,9 @@ impl Column {
             DataType::Decimal128(..) => Data::Int128(Vec::new()),
             DataType::Float32 => Data::Float(Vec::new()),
             DataType::Float64 => Data::Double(Vec::new()),
-            _ => Data::Bytes {
-                ends: Vec::new(),
-                bytes: Vec::new(),
-            },
+            _ => Data::Bytes { ends: Vec::new(), bytes: Vec::new() },
         };
-        Column {
-            kind,
-            valid: Validity::default(),
-            data,
-        }
+        Column { kind, valid: Validity::default(), data }
     }
 
     pub fn len(&self) -> usize {
@@ -344,12 +330,7 @@ impl Column {
                     return None;
                 };
                 let mut first = true;
-                for (_, name) in names
-                    .iter()
-                    .take(64)
-                    .enumerate()
-                    .filter(|(bit, _)| value >> bit & 1 == 1)
-                {
+                for (_, name) in names.iter().take(64).enumerate().filter(|(bit, _)| value >> bit & 1 == 1) {
                     if !std::mem::take(&mut first) {
                         bytes.push(b',');
                     }
@@ -380,19 +361,13 @@ impl Column {
     pub fn text(&mut self, value: &[u8], zeros: &mut Zeros) -> Option<()> {
         match self.kind {
             Kind::Text => self.bytes(value),
-            Kind::Int32 { unsigned: false } => {
-                self.int32(i32::try_from(text::signed(value)?).ok()?)
-            }
+            Kind::Int32 { unsigned: false } => self.int32(i32::try_from(text::signed(value)?).ok()?),
             Kind::Int64 { unsigned: false } => self.int64(text::signed(value)?),
-            Kind::Int32 { .. }
-            | Kind::Int64 { .. }
-            | Kind::Wide
-            | Kind::Enum { .. }
-            | Kind::Set { .. } => self.unsigned(text::unsigned(value)?),
-            Kind::Float | Kind::Double => self.float(text::float(value)?),
-            Kind::Decimal { precision, scale } => {
-                self.int128(text::decimal(value, precision, scale)?)
+            Kind::Int32 { .. } | Kind::Int64 { .. } | Kind::Wide | Kind::Enum { .. } | Kind::Set { .. } => {
+                self.unsigned(text::unsigned(value)?)
             }
+            Kind::Float | Kind::Double => self.float(text::float(value)?),
+            Kind::Decimal { precision, scale } => self.int128(text::decimal(value, precision, scale)?),
             Kind::DecimalText => text::is_plain_decimal(value).then(|| self.bytes(value))?,
             Kind::Time => self.int64(text::time(value)?),
             Kind::Bytes => None,
@@ -409,12 +384,8 @@ impl Column {
                 Moment::Known(_) => None,
                 Moment::Impossible => zeros.count(self),
             },
-            Kind::DateText => {
-                matches!(text::day(value)?, Day::Known(_)).then(|| self.bytes(value))?
-            }
-            Kind::ClockText => {
-                matches!(text::moment(value)?, Moment::Known(_)).then(|| self.bytes(value))?
-            }
+            Kind::DateText => matches!(text::day(value)?, Day::Known(_)).then(|| self.bytes(value))?,
+            Kind::ClockText => matches!(text::moment(value)?, Moment::Known(_)).then(|| self.bytes(value))?,
         }
     }
 
@@ -423,13 +394,9 @@ impl Column {
         let nulls = self.valid.finish();
         let type_ = self.kind.data_type();
         Ok(match &mut self.data {
-            Data::Int32(values) if type_ == DataType::Date32 => {
-                primitive::<Date32Type>(values, nulls, type_)?
-            }
+            Data::Int32(values) if type_ == DataType::Date32 => primitive::<Date32Type>(values, nulls, type_)?,
             Data::Int32(values) => primitive::<Int32Type>(values, nulls, type_)?,
-            Data::Int64(values) if type_ == DataType::Int64 => {
-                primitive::<Int64Type>(values, nulls, type_)?
-            }
+            Data::Int64(values) if type_ == DataType::Int64 => primitive::<Int64Type>(values, nulls, type_)?,
             Data::Int64(values) => primitive::<TimestampMicrosecondType>(values, nulls, type_)?,
             Data::Int128(values) => primitive::<Decimal128Type>(values, nulls, type_)?,
             Data::Float(values) => primitive::<Float32Type>(values, nulls, type_)?,
@@ -469,9 +436,7 @@ fn primitive<T: ArrowPrimitiveType>(
     type_: DataType,
 ) -> Result<ArrayRef, ArrowError> {
     let values = ScalarBuffer::from(std::mem::take(values));
-    Ok(Arc::new(
-        PrimitiveArray::<T>::try_new(values, nulls)?.with_data_type(type_),
-    ))
+    Ok(Arc::new(PrimitiveArray::<T>::try_new(values, nulls)?.with_data_type(type_)))
 }
 
 /// Dates that the calendar does not have: whether they become NULL, and how many did.

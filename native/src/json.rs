@@ -97,9 +97,7 @@ impl<'a> Cursor<'a> {
                         b'u' => {
                             let mut code = self.hex(end)?;
                             end += 4;
-                            if (0xd800..0xdc00).contains(&code)
-                                && self.text.get(end..end + 2) == Some(b"\\u")
-                            {
+                            if (0xd800..0xdc00).contains(&code) && self.text.get(end..end + 2) == Some(b"\\u") {
                                 let low = self.hex(end + 2)?;
                                 if !(0xdc00..0xe000).contains(&low) {
                                     return None;
@@ -124,9 +122,7 @@ impl<'a> Cursor<'a> {
 
     fn hex(&self, at: usize) -> Option<u32> {
         let digits = self.text.get(at..at + 4)?;
-        digits.iter().try_fold(0, |code, &digit| {
-            Some(code << 4 | (digit as char).to_digit(16)?)
-        })
+        digits.iter().try_fold(0, |code, &digit| Some(code << 4 | (digit as char).to_digit(16)?))
     }
 
     /// The digits of an integer without needless zeros, and its minus.
@@ -169,11 +165,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn boolean(&mut self) -> Option<bool> {
-        if self.pass(b"true") {
-            Some(true)
-        } else {
-            self.expect(b"false").map(|()| false)
-        }
+        if self.pass(b"true") { Some(true) } else { self.expect(b"false").map(|()| false) }
     }
 
     /// The members of an object; `each` reads a value, and gets its name and where that begins.
@@ -217,10 +209,7 @@ fn special(text: &[u8], mut at: usize) -> usize {
         }
         at += 8;
     }
-    while text
-        .get(at)
-        .is_some_and(|&byte| byte != b'"' && byte != b'\\' && byte >= 0x20)
-    {
+    while text.get(at).is_some_and(|&byte| byte != b'"' && byte != b'\\' && byte >= 0x20) {
         at += 1;
     }
     at

@@ -3,7 +3,9 @@
 mod canal;
 mod capsule;
 mod column;
+mod image;
 mod json;
+mod open;
 mod protocol;
 mod table;
 mod text;
@@ -37,33 +39,23 @@ impl Kernel {
     fn new(protocol: &str, before: bool, zeros_to_null: bool) -> PyResult<Kernel> {
         let protocol: Box<dyn Protocol> = match protocol {
             "canal-json" => Box::new(canal::Canal::new()),
+            "open-protocol" => Box::new(open::Open::default()),
             _ => {
-                return Err(PyValueError::new_err(format!(
-                    "the protocol {protocol} is not known"
-                )));
+                return Err(PyValueError::new_err(format!("the protocol {protocol} is not known")));
             }
         };
-        Ok(Kernel {
-            protocol,
-            tables: Tables::new(zeros_to_null),
-            left: Vec::new(),
-            before,
-        })
+        Ok(Kernel { protocol, tables: Tables::new(zeros_to_null), left: Vec::new(), before })
     }
 
     /// Add a table; its number.
     fn add_table(&mut self, columns: Vec<ColumnSpec>) -> PyResult<usize> {
-        let kinds = columns
-            .into_iter()
-            .map(|(name, kind, precision, scale, names)| {
-                let found = Kind::of(&kind, precision, scale, names);
-                found
-                    .map(|found| (name, found))
-                    .ok_or_else(|| PyValueError::new_err(format!("the kind {kind} is not known")))
-            });
-        self.tables
-            .all
-            .push(Table::new(&kinds.collect::<PyResult<Vec<_>>>()?));
+        let kinds = columns.into_iter().map(|(name, kind, precision, scale, names)| {
+            let found = Kind::of(&kind, precision, scale, names);
+            found
+                .map(|found| (name, found))
+                .ok_or_else(|| PyValueError::new_err(format!("the kind {kind} is not known")))
+        });
+        self.tables.all.push(Table::new(&kinds.collect::<PyResult<Vec<_>>>()?));
         Ok(self.tables.all.len() - 1)
     }
 
@@ -83,20 +75,9 @@ impl Kernel {
         let mut at = start;
         let read = AssertUnwindSafe(|| {
             while at < values.len() {
-                let key = if keys.is_null(at) {
-                    b""
-                } else {
-                    keys.value(at)
-                };
-                let value = if values.is_null(at) {
-                    b""
-                } else {
-                    values.value(at)
-                };
-                match self
-                    .protocol
-                    .message(key, value, at as i32, &mut self.tables)
-                {
+                let key = if keys.is_null(at) { b"" } else { keys.value(at) };
+                let value = if values.is_null(at) { b"" } else { values.value(at) };
+                match self.protocol.message(key, value, at as i32, &mut self.tables) {
                     Ok(()) => {}
                     Err(Unread::Left) => self.left.push(at as i32),
                     Err(Unread::Unknown { sub }) => return Some((at, sub)),
@@ -106,8 +87,7 @@ impl Kernel {
             None
         });
         // A panic is a fault of this kernel. The caller then reads the whole batch with the Python kernel.
-        py.detach(|| catch_unwind(read))
-            .map_err(|_| PyRuntimeError::new_err(format!("a panic at message {at}")))
+        py.detach(|| catch_unwind(read)).map_err(|_| PyRuntimeError::new_err(format!("a panic at message {at}")))
     }
 
     /// Rows of the unknown shape are those of a table, if the table has their columns.
@@ -123,23 +103,11 @@ impl Kernel {
     /// The rows of each table that has some, the messages that were left, and how many zero dates became NULL.
     fn take(&mut self) -> PyResult<(Vec<(usize, Batch)>, Vec<i32>, usize)> {
         let mut batches = Vec::new();
-        for (number, table) in self
-            .tables
-            .all
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, table)| table.len() > 0)
-        {
-            let rows = table
-                .finish(self.before)
-                .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        for (number, table) in self.tables.all.iter_mut().enumerate().filter(|(_, table)| table.len() > 0) {
+            let rows = table.finish(self.before).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
             batches.push((number, Batch { rows }));
         }
-        Ok((
-            batches,
-            std::mem::take(&mut self.left),
-            std::mem::take(&mut self.tables.zeros.counted),
-        ))
+        Ok((batches, std::mem::take(&mut self.left), std::mem::take(&mut self.tables.zeros.counted)))
     }
 }
 
@@ -176,5 +144,5 @@ mod tidewire_native {
 
     /// The protocols that this kernel reads.
     #[pymodule_export]
-    const PROTOCOLS: [&str; 1] = ["canal-json"];
+    const PROTOCOLS: [&str; 2] = ["canal-json", "open-protocol"];
 }

@@ -16,13 +16,7 @@ pub enum Unread {
 /// Reads the rows of messages whose shapes Python taught it.
 pub trait Protocol: Send + Sync {
     /// Put all rows of a message into tables, or none.
-    fn message(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        pos: i32,
-        tables: &mut Tables,
-    ) -> Result<(), Unread>;
+    fn message(&mut self, key: &[u8], value: &[u8], pos: i32, tables: &mut Tables) -> Result<(), Unread>;
 
     /// Rows of the shape that was unknown are those of a table. False, and rows of this shape are left to Python, if
     /// the table does not have the columns of the row.
@@ -44,7 +38,5 @@ pub fn bounded<K: Eq + Hash, V>(known: &mut AHashMap<K, V>) {
 /// JSON is read by bytes, so they must be text.
 #[inline]
 pub fn utf8(text: &[u8]) -> Result<(), Unread> {
-    simdutf8::basic::from_utf8(text)
-        .map(|_| ())
-        .map_err(|_| Unread::Left)
+    simdutf8::basic::from_utf8(text).map(|_| ()).map_err(|_| Unread::Left)
 }

@@ -2,8 +2,8 @@
 
 use crate::column::{Column, Kind, Validity, Zeros, offsets};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int8Array, Int16Array, Int32Array, Int64Array, ListArray,
-    StructArray, new_null_array,
+    Array, ArrayRef, BooleanArray, Int8Array, Int16Array, Int32Array, Int64Array, ListArray, StructArray,
+    new_null_array,
 };
 use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Fields};
@@ -31,10 +31,7 @@ impl Image {
         let field = |(name, kind): &(String, Kind)| Field::new(name, kind.data_type(), true);
         Image {
             fields: columns.iter().map(field).collect(),
-            columns: columns
-                .iter()
-                .map(|(_, kind)| Column::new(kind.clone()))
-                .collect(),
+            columns: columns.iter().map(|(_, kind)| Column::new(kind.clone())).collect(),
             valid: Validity::default(),
             blank: 0,
         }
@@ -72,21 +69,10 @@ impl Image {
         if self.blank == length {
             self.blank = 0;
             self.valid = Validity::default();
-            return Ok(new_null_array(
-                &DataType::Struct(self.fields.clone()),
-                length,
-            ));
+            return Ok(new_null_array(&DataType::Struct(self.fields.clone()), length));
         }
-        let arrays = self
-            .columns()
-            .iter_mut()
-            .map(Column::finish)
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(Arc::new(StructArray::try_new(
-            self.fields.clone(),
-            arrays,
-            self.valid.finish(),
-        )?))
+        let arrays = self.columns().iter_mut().map(Column::finish).collect::<Result<Vec<_>, _>>()?;
+        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, self.valid.finish())?))
     }
 }
 
@@ -134,14 +120,9 @@ impl Table {
         }
     }
 
-    /// The kinds of the columns, in order.
-    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
-        self.after.columns.iter().map(|column| &column.kind)
-    }
-
-    /// The names of the columns, in order.
-    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.after.fields.iter().map(|field| field.name().as_str())
+    /// Are these the names of the columns, in order?
+    pub fn has(&self, names: &[Vec<u8>]) -> bool {
+        self.after.fields.iter().map(|field| field.name().as_bytes()).eq(names.iter().map(Vec::as_slice))
     }
 
     pub fn len(&self) -> usize {
@@ -170,6 +151,13 @@ impl Table {
         numbers.extend_from_slice(&self.gaps);
         ends.push(numbers.len() as i32);
         valid.push(!self.gaps.is_empty());
+    }
+
+    /// Take back a row that did not end.
+    fn discard(&mut self) {
+        let length = self.len();
+        self.after.truncate(length);
+        self.before.truncate(length);
     }
 
     /// Take back the rows of a message.
@@ -210,20 +198,11 @@ impl Table {
         ];
         let mut arrays: Vec<ArrayRef> = vec![
             Arc::new(Int8Array::from(take(&mut self.ops))),
-            Arc::new(Int64Array::try_new(
-                take(&mut self.commit_ts.0).into(),
-                self.commit_ts.1.finish(),
-            )?),
+            Arc::new(Int64Array::try_new(take(&mut self.commit_ts.0).into(), self.commit_ts.1.finish())?),
             Arc::new(Int32Array::from(take(&mut self.positions))),
             Arc::new(Int32Array::from(take(&mut self.subs))),
-            Arc::new(Int64Array::try_new(
-                take(&mut self.partitions.0).into(),
-                self.partitions.1.finish(),
-            )?),
-            Arc::new(BooleanArray::new(
-                BooleanBuffer::from(take(&mut self.key_only)),
-                None,
-            )),
+            Arc::new(Int64Array::try_new(take(&mut self.partitions.0).into(), self.partitions.1.finish())?),
+            Arc::new(BooleanArray::new(BooleanBuffer::from(take(&mut self.key_only)), None)),
             self.after.finish()?,
         ];
         let old = self.before.finish()?;
@@ -232,11 +211,7 @@ impl Table {
         let numbers: ArrayRef = Arc::new(Int16Array::from(take(numbers)));
         let absent = ListArray::try_new(item, offsets(take(ends)), numbers, valid.finish())?;
         if before {
-            fields.push(Field::new(
-                "before",
-                DataType::Struct(self.before.fields.clone()),
-                true,
-            ));
+            fields.push(Field::new("before", DataType::Struct(self.before.fields.clone()), true));
             fields.push(Field::new("_absent", absent.data_type().clone(), true));
             arrays.push(old);
             arrays.push(Arc::new(absent));
@@ -260,14 +235,7 @@ pub struct Tables {
 
 impl Tables {
     pub fn new(zeros_to_null: bool) -> Tables {
-        Tables {
-            all: Vec::new(),
-            zeros: Zeros {
-                to_null: zeros_to_null,
-                counted: 0,
-            },
-            touched: Vec::new(),
-        }
+        Tables { all: Vec::new(), zeros: Zeros { to_null: zeros_to_null, counted: 0 }, touched: Vec::new() }
     }
 
     /// Begin a row of a message.
@@ -281,12 +249,15 @@ impl Tables {
         Some((found, &mut self.zeros))
     }
 
+    /// Take back a row that did not end.
+    pub fn discard(&mut self, table: usize) {
+        if let Some(table) = self.all.get_mut(table) {
+            table.discard();
+        }
+    }
+
     /// Read one message: all of its rows, or none.
-    pub fn message<T>(
-        &mut self,
-        pos: i32,
-        read: impl FnOnce(&mut Tables) -> Result<(), T>,
-    ) -> Result<(), T> {
+    pub fn message<T>(&mut self, pos: i32, read: impl FnOnce(&mut Tables) -> Result<(), T>) -> Result<(), T> {
         let zeros = self.zeros.counted;
         self.touched.clear();
         let outcome = read(self);

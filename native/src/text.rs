@@ -53,14 +53,8 @@ pub fn float(text: &[u8]) -> Option<f64> {
         return None;
     }
     if let [b'e' | b'E', behind @ ..] = rest {
-        let exponent = behind
-            .strip_prefix(b"-")
-            .or_else(|| behind.strip_prefix(b"+"))
-            .unwrap_or(behind);
-        if exponent.is_empty()
-            || exponent.len() > MOST_EXPONENT_DIGITS
-            || digits(exponent) != exponent.len()
-        {
+        let exponent = behind.strip_prefix(b"-").or_else(|| behind.strip_prefix(b"+")).unwrap_or(behind);
+        if exponent.is_empty() || exponent.len() > MOST_EXPONENT_DIGITS || digits(exponent) != exponent.len() {
             return None;
         }
     } else if !rest.is_empty() {
@@ -102,9 +96,7 @@ pub fn decimal(text: &[u8], precision: u8, scale: u8) -> Option<i128> {
     }
     let mut number = 0i128;
     for &byte in whole.iter().chain(fraction) {
-        number = number
-            .checked_mul(10)?
-            .checked_add(i128::from(byte - b'0'))?;
+        number = number.checked_mul(10)?.checked_add(i128::from(byte - b'0'))?;
     }
     for _ in fraction.len()..scale {
         number = number.checked_mul(10)?;
@@ -163,9 +155,7 @@ pub fn day(text: &[u8]) -> Option<Day> {
 
 fn month_length(year: u32, month: u32) -> u32 {
     match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
-            29
-        }
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
@@ -174,11 +164,7 @@ fn month_length(year: u32, month: u32) -> u32 {
 
 /// Counted from March on, so that a leap day is a year's last.
 fn days_since_1970(year: u32, month: u32, day: u32) -> i32 {
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     days as i32 - 719_468
 }
