@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ needs_native = pytest.mark.skipif(not NATIVE_IS_HERE, reason="tidewire-native is
 CASES = cases()
 TOPICS = [
     (path.parent.name, file, name)
-    for path in sorted(topic_files.TOPICS.glob("*/*.jsonl.xz"))
+    for path in sorted(topic_files.TOPICS.glob("*/*.faults.jsonl.xz"))
     for file in (path.name.removesuffix(".jsonl.xz"),)
     for name in (topic_files.PROTOCOLS.get(file.removesuffix(".faults"), file.removesuffix(".faults")),)
     if name in {name for name, _, _ in CASES}
@@ -36,7 +37,7 @@ POLICIES = [
     Policy(zero_dates=ZeroDates.TEXT),
     Policy("Asia/Shanghai", lost_floats=True),
 ]
-FUZZING_ROUNDS = 8
+FUZZING_ROUNDS = 2
 """How often each vector is damaged; `make fuzz` does it for ten minutes."""
 
 
@@ -76,8 +77,9 @@ def assert_the_same(
 def test_vectors_are_decoded_alike(name: str, folder: str, file: str) -> None:
     options, resources, messages = given(folder, file)
 
-    for number, policy in enumerate(POLICIES):
-        assert_the_same(name, options, resources, messages, messages[::-1], policy=policy, before=number != 1)
+    first = zlib.crc32(file.encode()) % 2
+    for number, policy in enumerate(POLICIES[first::2]):
+        assert_the_same(name, options, resources, messages, policy=policy, before=number == 0)
 
 
 @needs_native
@@ -97,7 +99,7 @@ def test_topics_are_decoded_alike(topic: str, file: str, name: str) -> None:
     messages = [message_from_plain(line) for line in topic_files.lines(topic, file)]
     policy = Policy(options.time_zone, lost_floats=name == "craft")
 
-    assert_the_same(name, options, resources, messages[:100], messages[100:], policy=policy)
+    assert_the_same(name, options, resources, messages[:100], messages[100:2000], policy=policy)
 
 
 def test_a_setting_chooses_the_kernel() -> None:

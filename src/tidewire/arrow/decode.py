@@ -90,11 +90,12 @@ class BatchDecoder:
         before: bool = True,
         fast: bool = True,
         decoder: Decoder | None = None,
-        kernel: Kernel = KERNEL,
+        kernel: Kernel | None = None,
     ) -> None:
         """``before``: are old rows wanted? ``fast``: may a kernel be used? Without it only the codec reads.
 
-        ``decoder``: one of the codec's that knows schemas already, in place of a new one.
+        ``decoder``: one of the codec's that knows schemas already, in place of a new one. ``kernel``: which one reads,
+        by default the one of this process.
         """
         self.policy = Policy(options.time_zone) if policy is None else policy
         self._decoder = protocol(protocol_name).Decoder(options, resources) if decoder is None else decoder
@@ -102,7 +103,7 @@ class BatchDecoder:
         self._scanner = scanner_for(protocol_name, options, self.policy, self._decoder) if fast else None
         self._plans: dict[TableSchema, Plan] = {}
         self._native = None
-        if fast and kernel is Kernel.NATIVE:
+        if fast and (kernel or KERNEL) is Kernel.NATIVE:
             name = encoding_name(protocol_name, options)
             self._native = native_rows(name, options, self.policy, self._decoder, self._plan, before=before)
 

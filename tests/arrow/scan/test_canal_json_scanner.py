@@ -13,7 +13,6 @@ import pytest
 
 import topic_files
 from tidewire.arrow import BatchDecoder, Decoded
-from tidewire.arrow.kernel import Kernel
 from tidewire.arrow.plan import Groups
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan.canal_json import Scanner
@@ -61,10 +60,10 @@ def left(*values: bytes | None, options: Options = Options()) -> list[int]:
     return scanner.scan([None] * len(values), values, Groups())
 
 
-def decoded(*values: bytes | None, fast: bool = True, before: bool = True, kernel: Kernel = Kernel.PYTHON) -> Decoded:
+def decoded(*values: bytes | None, fast: bool = True, before: bool = True) -> Decoded:
     batch = pa.record_batch({"key": pa.nulls(len(values), pa.binary()), "value": pa.array(values, pa.binary())})
     resources = Resources(claim_check=MemoryStore())
-    return BatchDecoder("canal-json", resources=resources, fast=fast, before=before, kernel=kernel).decode(batch)
+    return BatchDecoder("canal-json", resources=resources, fast=fast, before=before).decode(batch)
 
 
 def rows(found: Decoded) -> dict[tuple[int, int], Any]:
