@@ -57,8 +57,9 @@ matrix: $(JARS) ## Sync every recorded topic in every protocol, format and mode,
 	$(BIN)/pytest -n 2 --maxschedchunk 1 -m matrix tests/spark/test_matrix.py
 
 .PHONY: fuzz
-fuzz: $(READY) $(NATIVE) ## Give damaged messages to the codec and both kernels, for ten minutes
+fuzz: $(READY) $(NATIVE) ## Give damaged messages and odd values to the codec and both kernels, for twenty minutes
 	@PYTHONPATH=tests $(BIN)/python -m fuzz_kernels 600
+	@PYTHONPATH=tests $(BIN)/python -m odd_values --minutes 10
 
 .PHONY: spark-matrix
 spark-matrix: $(READY) ## Run the DataFrame transforms on Spark 3.5 to 4.3 and Spark Connect

@@ -1,4 +1,4 @@
-"""Holds a codec to what it says it capabilities."""
+"""Holds a codec to what it says it carries."""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidewire.codec import PROTOCOLS, Options, Resources, protocol
+from tidewire.codec import PROTOCOLS, Codec, Options, Resources, protocol
 from tidewire.codec.claim_check import FolderStore, MemoryStore
+from tidewire.deserializers import Deserializer, quix_deserializer
 from tidewire.errors import (
     ClaimCheckError,
     DecodeError,
@@ -44,6 +45,7 @@ from tidewire.model import (
     Value,
     Watermark,
 )
+from tidewire.reading import read, read_positions
 
 if TYPE_CHECKING:
     from tidewire.spark.snapshot import Snapshot, snapshot
@@ -55,6 +57,7 @@ __all__ = [
     "Bootstrap",
     "Checksum",
     "ClaimCheckError",
+    "Codec",
     "Column",
     "ColumnFlag",
     "Date",
@@ -63,6 +66,7 @@ __all__ = [
     "DdlKind",
     "DdlType",
     "DecodeError",
+    "Deserializer",
     "EncodeError",
     "EnumValue",
     "Event",
@@ -93,6 +97,9 @@ __all__ = [
     "Watermark",
     "__version__",
     "protocol",
+    "quix_deserializer",
+    "read",
+    "read_positions",
     "snapshot",
 ]
 

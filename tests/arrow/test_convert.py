@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from tidewire.arrow import Policy, ZeroDates, arrow_type
 from tidewire.arrow.convert import text_reader, value_reader
-from tidewire.arrow.invalid_values import fitting
+from tidewire.arrow.invalid_values import read_column
 from tidewire.errors import OptionError
 from tidewire.model import Column, Date, EnumValue
 
 
 def read(type_: str, texts: list[str | None], policy: Policy | None = None) -> tuple[list[Any], dict[int, str]]:
     column = Column.of("c", type_)
-    array, misfits = fitting(texts, text_reader(column, policy or Policy()), arrow_type(column))
-    return array.to_pylist(), misfits
+    array, invalid = read_column(texts, text_reader(column, policy or Policy()), arrow_type(column))
+    return array.to_pylist(), invalid
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_what_does_not_fit_is_found_and_never_silently_null(type_: str, text: st
     good = {"date": "2024-01-01", "datetime": "2024-01-01 00:00:00", "time": "00:00:00", "vector(1)": "[1]"}
     fine = good.get(type_, "1")
 
-    values, misfits = read(type_, [fine, text, fine, None, fine])
+    values, invalid = read(type_, [fine, text, fine, None, fine])
 
-    assert list(misfits) == [1]
-    assert misfits[1]
+    assert list(invalid) == [1]
+    assert invalid[1]
     assert values[0] == values[2] == values[4] is not None
 
 
@@ -116,12 +116,12 @@ def test_model_values_are_read_alike() -> None:
 @settings(deadline=None)
 @given(st.lists(st.none() | st.integers(-(2**70), 2**70).map(str) | st.text(max_size=3), max_size=30))
 def test_every_value_is_there_or_named(texts: list[str | None]) -> None:
-    values, misfits = read("bigint", texts)
+    values, invalid = read("bigint", texts)
 
     for row, (text, value) in enumerate(zip(texts, values, strict=True)):
-        assert (value is None) == (text is None or row in misfits)
+        assert (value is None) == (text is None or row in invalid)
         assert value is None or value == int(text or "")
 
 
 def test_an_empty_batch_is_empty() -> None:
-    assert fitting([], text_reader(Column.of("c", "int"), Policy()), pa.int32())[0].to_pylist() == []
+    assert read_column([], text_reader(Column.of("c", "int"), Policy()), pa.int32())[0].to_pylist() == []

@@ -17,9 +17,8 @@ from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.validate import Request, validate
 from tidewire.changefeed.sink.memory import MemoryQueue
 from tidewire.changefeed.sink.opening import queue_sink
-from tidewire.changefeed.sink.resources import resources_for
 from tidewire.changefeed.source import Resolved, RowBatch, open_source
-from tidewire.codec import Options, protocol
+from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.options import LargeMessage
 from tidewire.errors import ClaimCheckError
 from tidewire.model import Ddl, RowChange
@@ -69,7 +68,7 @@ def test_avro_finds_its_registry_and_a_topic_for_each_table(tmp_path: Path) -> N
     runner_for(settings, ListSource([insert(1, 10, table("one")), insert(2, 11, table("two"))]), MemoryCheckpoints(),
                start_ts=1).run()  # fmt: skip
 
-    decoder = protocol("avro").Decoder(settings.options, resources_for(settings.options))
+    decoder = protocol("avro").Decoder(settings.options, Resources.of(settings.options))
     for name, number in (("test_one", 1), ("test_two", 2)):
         topics = FileTopics(tmp_path / "topics")
         messages = [
@@ -143,12 +142,12 @@ def test_claim_checks_are_kept_where_the_uri_says(tmp_path: Path) -> None:
     options = Options(
         large_message_handle_option=LargeMessage.CLAIM_CHECK, claim_check_storage_uri=f"file://{tmp_path}/parts"
     )
-    store = resources_for(options).claim_check
+    store = Resources.of(options).claim_check
     assert store is not None
 
     store.put("a.json", b"x")
 
     assert (tmp_path / "parts/a.json").read_bytes() == b"x"
-    assert resources_for(Options()).claim_check is None
+    assert Resources.of(Options()).claim_check is None
     with pytest.raises(ClaimCheckError):
         store.get("b.json")

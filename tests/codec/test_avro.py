@@ -481,17 +481,17 @@ BROKEN: list[tuple[str, Any, bytes, str]] = [
     ("a double cut short", column_type("double", "DOUBLE"), b"\0\0", "no whole field of type double"),
     ("nothing at all", INT, b"", "no whole field of type int in the 0 bytes"),
     ("no branch at all", ["null", INT], b"", "no whole field of type int in the 0 bytes"),
-    ("an unsigned below zero", column_type("long", "INT UNSIGNED"), long_bytes(-1), "not unsigned"),
+    ("an unsigned below zero", column_type("long", "INT UNSIGNED"), long_bytes(-1), "is not an unsigned 32-bit"),
     ("a DECIMAL of no bytes", DECIMAL, b"\0", "0 bytes are no DECIMAL"),
     ("a DECIMAL of 66 digits", DECIMAL, b"\x38\x7f" + b"\xff" * 27, "more than 65 digits"),
     ("a DECIMAL of many bytes", DECIMAL, b"\x80\x01" + b"\1" * 64, "64 bytes are no DECIMAL"),
-    ("a DECIMAL that is no number", column_type("string", "DECIMAL"), b"\4ab", "is not a number"),
+    ("a DECIMAL that is no number", column_type("string", "DECIMAL"), b"\4ab", "is not a decimal number"),
     ("a BIT of 9 bytes", column_type("bytes", "BIT", length="64"), b"\x12" + b"\1" * 9, "9 bytes are no BIT"),
     ("an ENUM name nobody allowed", ENUM, b"\2c", "none of the allowed names"),
     ("an ENUM index beyond the list", ENUM, b"\0023", "none of the allowed names"),
     ("a BIGINT text of 65 bits", column_type("string", "BIGINT UNSIGNED"), b"\x2818446744073709551616", "64-bit"),
     ("a date that is no text", column_type("string", "DATE"), b"\2\xff", "not UTF-8"),
-    ("a FLOAT that is too large", column_type("double", "FLOAT"), b"\0\0\0\0\0\0\xe0\x7f", "float too large"),
+    ("a FLOAT that is too large", column_type("double", "FLOAT"), b"\0\0\0\0\0\0\xe0\x7f", "too large for a FLOAT"),
 ]
 
 

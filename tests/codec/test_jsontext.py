@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tidewire.codec.jsontext import Reader, member_path, once, read_json, repeated, shown, text
+from tidewire.codec.jsontext import Reader, member_path, once, read_json, repeated, text
 from tidewire.errors import DecodeError
+from tidewire.model.grammar import shown
 
 
 def read(data: str | bytes, **more: Any) -> Any:

@@ -1,7 +1,7 @@
 """Many messages at once: typed Arrow columns from any protocol."""
 
 from tidewire.arrow.declared_types import declared
-from tidewire.arrow.decode import BatchDecoder, Decoded, Reject, decode_batch
+from tidewire.arrow.decode import BatchDecoder, Decoded, Reject, Rows, decode_batch
 from tidewire.arrow.encode import encode_batch
 from tidewire.arrow.kernel import Kernel
 from tidewire.arrow.plan import Notice, OpCode, Plan
@@ -18,6 +18,7 @@ __all__ = [
     "Plan",
     "Policy",
     "Reject",
+    "Rows",
     "ZeroDates",
     "arrow_type",
     "declared",

@@ -14,9 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.clocks import clock_text, instant, local_clock, midnights, read_clocks, read_dates, time_text
-from tidewire.arrow.convert import text_reader
-from tidewire.arrow.invalid_values import MISFIT
-from tidewire.arrow.numbers import exact, float_text, number_text, there_and_back, to_float, where, whole_texts
+from tidewire.arrow.convert import scalar_of_text
+from tidewire.arrow.invalid_values import READ_ERRORS
+from tidewire.arrow.numbers import (
+    exact,
+    float_text,
+    number_text,
+    plain_float_text,
+    there_and_back,
+    to_float,
+    where,
+    whole_texts,
+)
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import UNSIGNED_BIGINT, engines
 from tidewire.errors import SyncError
@@ -291,7 +300,8 @@ def text_of(values: pa.Array, column: Column, policy: Policy = Policy()) -> pa.S
 
 def _vector_text(values: pa.ListArray, _: Column, __: Policy) -> pa.StringArray:
     ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(values), 0))
-    lists = pa.ListArray.from_arrays(pa.concat_arrays([pa.array([0], ends.type), ends]), float_text(values.flatten()))
+    numbers = plain_float_text(values.flatten())
+    lists = pa.ListArray.from_arrays(pa.concat_arrays([pa.array([0], ends.type), ends]), numbers)
     texts = pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
     return where(values.is_valid(), texts)
 
@@ -326,6 +336,6 @@ def default_value(text: str | bytes | None, column: Column, policy: Policy = Pol
     try:
         if isinstance(text, bytes) or (column.type in ENUM_SET and column.elements):
             return pa.scalar(text, type_)
-        return text_reader(column, policy)([text])[0]
-    except MISFIT as error:
+        return scalar_of_text(text, column, policy)
+    except READ_ERRORS as error:
         raise SyncError(f"column {column.name}: {text!r} is not a value of {column.mysql_type}: {error}") from error

@@ -13,38 +13,39 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.convert import names
-from tidewire.arrow.invalid_values import Misfits, Reader, fitting
+from tidewire.arrow.convert import names, text_reader
+from tidewire.arrow.invalid_values import InvalidValues, Reader, read_column
+from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import arrow_type
 from tidewire.model import Column, MySQLType, TableSchema
 from tidewire.model.types import TEMPORAL
 
 
-def declared(rows: pa.RecordBatch, table: TableSchema) -> tuple[pa.RecordBatch, Misfits]:
+def declared(rows: pa.RecordBatch, table: TableSchema) -> tuple[pa.RecordBatch, InvalidValues]:
     """The rows with the types the table declares, and those with a value that does not fit.
 
     Columns keep their places; one that the table does not declare keeps its type, and so do dates kept as text.
     """
     columns = {column.name: column for column in table.columns}
-    misfits: Misfits = {}
+    invalid: InvalidValues = {}
     arrays, fields = [], []
     for field, array in zip(rows.schema, rows.columns, strict=True):
         if field.name in ("after", "before"):
-            array = _image(array, columns, misfits)
+            array = _image(array, columns, invalid)
         arrays.append(array)
         fields.append(field.with_type(array.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), misfits
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), invalid
 
 
-def _image(image: pa.StructArray, columns: Mapping[str, Column], misfits: Misfits) -> pa.StructArray:
+def _image(image: pa.StructArray, columns: Mapping[str, Column], invalid: InvalidValues) -> pa.StructArray:
     arrays, fields = [], []
     for number, field in enumerate(image.type):
         array = image.field(number)
         column = columns.get(field.name)
         if column is not None and arrow_type(column) != array.type and not _kept(column, array.type):
-            array, bad = fitting(array, _reader(column), arrow_type(column))
-            for row, reason in bad.items():
-                misfits.setdefault(row, f"column {column.name} ({column.mysql_type}): {reason}")
+            array, reasons = read_column(array, _reader(column), arrow_type(column))
+            for row, reason in reasons.items():
+                invalid.setdefault(row, f"column {column.name} ({column.mysql_type}): {reason}")
         arrays.append(array)
         fields.append(field.with_type(array.type))
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=image.is_null())
@@ -64,6 +65,11 @@ def _cast(column: Column) -> Reader:
     return lambda values: pc.cast(values, type_)
 
 
+def _decimal(column: Column) -> Reader:
+    read, cast = text_reader(column, Policy()), _cast(column)
+    return lambda values: read(values) if values.type == pa.string() else cast(values)
+
+
 def _named(column: Column) -> Reader:
     if not column.elements:
         return _cast(column)
@@ -75,4 +81,8 @@ def _named(column: Column) -> Reader:
     return read
 
 
-_READERS: Mapping[MySQLType, Callable[[Column], Reader]] = {MySQLType.ENUM: _named, MySQLType.SET: _named}
+_READERS: Mapping[MySQLType, Callable[[Column], Reader]] = {
+    MySQLType.DECIMAL: _decimal,
+    MySQLType.ENUM: _named,
+    MySQLType.SET: _named,
+}

@@ -11,7 +11,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ from tidewire.arrow.native import KernelFault, NativeRows, native_rows
 from tidewire.arrow.plan import BufferedRow, Groups, Notice, OpCode, Plan
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan import encoding_name, scanner_for
+from tidewire.arrow.scan.records import keep
 from tidewire.codec import Decoder, Options, Resources, protocol
 from tidewire.errors import DecodeError, SchemaUnknown
 from tidewire.model import Event, Message, Op, RowChange, TableSchema
@@ -49,6 +51,30 @@ class Reject:
     value: bytes | None
 
 
+class Rows(NamedTuple):
+    """The changes of one table in a batch: its plan, and the record batch that the plan describes."""
+
+    plan: Plan
+    batch: pa.RecordBatch
+
+    def after(self) -> pa.Table:
+        """The new rows as a flat table, for pandas or polars: ``_op``, ``_commit_ts`` and the row's columns.
+
+        Deleted rows have none. ``_op`` is ``insert`` or ``update``.
+        """
+        return self._flat("after")
+
+    def before(self) -> pa.Table:
+        """The old rows as a flat table, as :meth:`after`; inserted rows have none. NULL where a row leaves one out."""
+        return self._flat("before")
+
+    def _flat(self, image: str) -> pa.Table:
+        rows = self.batch.filter(self.batch.column(image).is_valid())
+        words = pa.array([code.name.lower() for code in OpCode], pa.string()).take(rows.column("_op"))
+        names = ["_op", "_commit_ts", *(field.name for field in self.plan.struct)]
+        return pa.table([words, rows.column("_commit_ts"), *rows.column(image).flatten()], names)
+
+
 @dataclass(slots=True)
 class Decoded:
     """What a batch of messages holds. ``pos`` is a message's place in the batch, ``sub`` an event's in its message.
@@ -56,7 +82,7 @@ class Decoded:
     ``warnings`` are about the columns of the tables in ``batches``, ``counts`` what the policy did to values.
     """
 
-    batches: list[tuple[Plan, pa.RecordBatch]] = field(default_factory=list)
+    batches: list[Rows] = field(default_factory=list)
     controls: list[tuple[int, int, Event]] = field(default_factory=list)
     parked: list[tuple[int, SchemaUnknown]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
@@ -99,6 +125,7 @@ class BatchDecoder:
         """
         self.policy = Policy(options.time_zone) if policy is None else policy
         self._decoder = protocol(protocol_name).Decoder(options, resources) if decoder is None else decoder
+        self._given = (protocol_name, options, resources, before, fast, kernel)
         self._before = before
         self._scanner = scanner_for(protocol_name, options, self.policy, self._decoder) if fast else None
         self._plans: dict[TableSchema, Plan] = {}
@@ -106,6 +133,10 @@ class BatchDecoder:
         if fast and (kernel or KERNEL) is Kernel.NATIVE:
             name = encoding_name(protocol_name, options)
             self._native = native_rows(name, options, self.policy, self._decoder, self._plan, before=before)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What it has remembered of schemas goes along; plans are made anew."""
+        return _rebuilt, (*self._given, self.policy, self._decoder)
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:
         """The rows, controls and rejects of a batch with the columns ``key`` and ``value``."""
@@ -118,7 +149,7 @@ class BatchDecoder:
         return self._decode(messages, None)
 
     def _decode(self, messages: pa.RecordBatch, native: NativeRows | None) -> Decoded:
-        decoded, groups, built = Decoded(), Groups(), _Built(before=self._before)
+        decoded, groups, built = Decoded(), Groups(), _Built(self.policy, before=self._before)
         counted = Counter(self.policy.counts)
         for first, count in ((0, messages.num_rows),) if native is None else native.runs(messages):
             for start, part in _slices(messages.slice(first, count), first):
@@ -130,7 +161,11 @@ class BatchDecoder:
                     self._read(pos, keys[pos - start], values[pos - start], groups, decoded)
                 for plan, rows in groups.take(_FULL, _MOST):
                     built.add(plan, rows)
-        for plan, rows in groups.items():
+        for plan, rows in groups.take(0, 0):
+            built.add(plan, rows)
+        for pos in sorted(built.again):
+            self._read(pos, messages.column("key")[pos].as_py(), messages.column("value")[pos].as_py(), groups, decoded)
+        for plan, rows in groups.take(0, 0):
             built.add(plan, rows)
         if native is not None:
             built.put(native.batches())
@@ -141,7 +176,7 @@ class BatchDecoder:
     def _plan(self, table: TableSchema) -> Plan:
         plan = self._plans.get(table)
         if plan is None:
-            plan = self._plans[table] = Plan(table, value_reader, self.policy)
+            plan = keep(self._plans, table, Plan(table, value_reader, self.policy, by_codec=True))
         return plan
 
     def _read(self, pos: int, key: bytes | None, value: bytes | None, groups: Groups, decoded: Decoded) -> None:
@@ -168,12 +203,28 @@ class BatchDecoder:
         """Put together what was built; a message with a row that does not fit goes as a whole."""
         decoded.batches = list(built.batches())
         decoded.warnings = list(dict.fromkeys(notice for plan, _ in decoded.batches for notice in plan.warnings))
-        if built.misfits:
-            decoded.controls = [control for control in decoded.controls if control[0] not in built.misfits]
+        if built.invalid:
+            decoded.controls = [control for control in decoded.controls if control[0] not in built.invalid]
         keys, values = messages.column("key"), messages.column("value")
-        for pos, reason in built.misfits.items():
+        for pos, reason in built.invalid.items():
             decoded.rejects.append(Reject(pos, reason, None, "value", keys[pos].as_py(), values[pos].as_py()))
         decoded.rejects.sort(key=lambda reject: reject.pos)
+        decoded.parked.sort(key=itemgetter(0))
+
+
+def _rebuilt(
+    name: str,
+    options: Options,
+    resources: Resources,
+    before: bool,
+    fast: bool,
+    kernel: Kernel | None,
+    policy: Policy,
+    decoder: Decoder,
+) -> BatchDecoder:
+    return BatchDecoder(
+        name, options, resources, policy=policy, before=before, fast=fast, decoder=decoder, kernel=kernel
+    )
 
 
 def _slices(messages: pa.RecordBatch, first: int) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -188,21 +239,33 @@ def _slices(messages: pa.RecordBatch, first: int) -> Iterator[tuple[int, pa.Reco
 
 
 class _Built:
-    """The columns of a batch so far, and the messages with a row that did not fit.
+    """The columns of a batch so far, and the messages with a value that was not taken.
 
-    Rows of a message can be in several plans, and in columns long since built; so rejected ones leave at the end.
+    A value that a scanner's plan does not take is the codec's: ``again`` are the messages to be read by it. What the
+    codec's plan does not take is ``invalid``. Rows of a message can be in several plans, and in columns that are built
+    already; so those of a message that is not taken leave at the end.
     """
 
-    def __init__(self, *, before: bool) -> None:
-        self.misfits: dict[int, str] = {}
+    def __init__(self, policy: Policy, *, before: bool) -> None:
+        self.invalid: dict[int, str] = {}
+        self.again: set[int] = set()
+        self._policy = policy
         self._before = before
         self._parts: dict[Plan, list[pa.RecordBatch]] = {}
 
     def add(self, plan: Plan, rows: Sequence[BufferedRow]) -> None:
         """Build the columns of more rows."""
-        part, misfits = plan.batch(rows, before=self._before)
-        for row, reason in misfits.items():
-            self.misfits.setdefault(rows[row][0], reason)
+        counts = dict(self._policy.counts)
+        part, invalid = plan.batch(rows, before=self._before)
+        if invalid and not plan.by_codec:
+            self.again.update(rows[row][0] for row in invalid)
+            rows = [row for row in rows if row[0] not in self.again]
+            # What was counted for rows that the codec reads again is counted then.
+            self._policy.counts.clear()
+            self._policy.counts.update(counts)
+            part, invalid = plan.batch(rows, before=self._before)
+        for row, reason in invalid.items():
+            self.invalid.setdefault(rows[row][0], reason)
         self._parts.setdefault(plan, []).append(part)
 
     def put(self, batches: Iterable[tuple[Plan, pa.RecordBatch]]) -> None:
@@ -210,15 +273,16 @@ class _Built:
         for plan, part in batches:
             self._parts.setdefault(plan, []).append(part)
 
-    def batches(self) -> Iterator[tuple[Plan, pa.RecordBatch]]:
-        """One batch for each plan, of the messages that fit; what was built is given away."""
-        bad = pa.array(self.misfits, pa.int32())
+    def batches(self) -> Iterator[Rows]:
+        """One batch for each plan, of the messages that were taken; what was built is given away."""
+        invalid, again = pa.array(self.invalid, pa.int32()), pa.array({*self.invalid, *self.again}, pa.int32())
         while self._parts:
             plan = next(iter(self._parts))
-            parts = [_without(part, bad) for part in self._parts.pop(plan)] if len(bad) else self._parts.pop(plan)
+            lost = invalid if plan.by_codec else again
+            parts = [_without(part, lost) for part in self._parts.pop(plan)] if len(lost) else self._parts.pop(plan)
             batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
             if batch.num_rows:
-                yield plan, batch
+                yield Rows(plan, batch)
 
 
 def _without(part: pa.RecordBatch, bad: pa.Array) -> pa.RecordBatch:

@@ -224,6 +224,14 @@ def float_text(numbers: pa.Array) -> pa.StringArray:
     return pc.if_else(pc.equal(numbers, 0.0), "0", pc.replace_substring(texts, "e+", "e"))
 
 
+def plain_float_text(numbers: pa.Array) -> pa.StringArray:
+    """The shortest text of each number, without an exponent: how TiDB prints a VECTOR's."""
+    texts = numbers.cast(pa.string())
+    texts = _respelled(texts, pc.match_substring(texts, "e"))
+    zero = pc.if_else(pc.starts_with(texts, "-"), "-0", "0")
+    return pc.if_else(pc.equal(numbers, 0.0), zero, texts)
+
+
 def _respelled(texts: pa.StringArray, chosen: pa.BooleanArray) -> pa.StringArray:
     """The texts, the chosen ones without their exponents."""
     if not pc.any(chosen, min_count=0).as_py():

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from tidewire.arrow.invalid_values import Misfits, Reader, fitting
+from tidewire.arrow.invalid_values import InvalidValues, Reader, read_column
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import warning
 from tidewire.model import Column, TableName, TableSchema
@@ -85,8 +85,17 @@ class Notice(NamedTuple):
 class Plan:
     """How the rows of one table shape become a record batch. Made once per shape and kept."""
 
-    def __init__(self, table: TableSchema, reader_of: Callable[[Column, Policy], Reader], policy: Policy) -> None:
+    def __init__(
+        self,
+        table: TableSchema,
+        reader_of: Callable[[Column, Policy], Reader],
+        policy: Policy,
+        *,
+        by_codec: bool = False,
+    ) -> None:
+        """``by_codec``: are the rows read by the codec, so that a value that is not taken is invalid for good?"""
         self.table = table
+        self.by_codec = by_codec
         self.columns = tuple(
             ColumnPlan(column, policy.type_of(column), reader_of(column, policy)) for column in table.columns
         )
@@ -106,15 +115,15 @@ class Plan:
         fields = [*_HEAD, pa.field("after", self.struct)]
         return pa.schema([*fields, pa.field("before", self.struct), _ABSENT] if before else fields)
 
-    def batch(self, rows: Sequence[BufferedRow], *, before: bool = True) -> tuple[pa.RecordBatch, Misfits]:
+    def batch(self, rows: Sequence[BufferedRow], *, before: bool = True) -> tuple[pa.RecordBatch, InvalidValues]:
         """The rows as a batch, and those that hold a value which does not fit its column's type.
 
         Old rows are read even if they are not wanted, so that what is rejected does not depend on it.
         """
         columns = zip(*rows, strict=True) if rows else [()] * _WIDTH
         positions, subs, ops, times, partitions, key_only, new, old = columns
-        commit_ts, bad = fitting(times, lambda values: pa.array(values, pa.int64()), pa.int64())
-        misfits: Misfits = {row: f"commit ts: {reason}" for row, reason in bad.items()}
+        commit_ts, reasons = read_column(times, lambda values: pa.array(values, pa.int64()), pa.int64())
+        invalid: InvalidValues = {row: f"commit ts: {reason}" for row, reason in reasons.items()}
         arrays = [
             pa.array(ops, pa.int8()),
             commit_ts,
@@ -122,14 +131,14 @@ class Plan:
             pa.array(subs, pa.int32()),
             pa.array(partitions, pa.int64()),
             pa.array(key_only, pa.bool_()),
-            self._struct(new, misfits),
+            self._struct(new, invalid),
         ]
-        old_rows = self._struct(old, misfits)
+        old_rows = self._struct(old, invalid)
         if before:
             arrays += [old_rows, pa.array(self.absent(old), _ABSENT.type)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema(before=before)), misfits
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema(before=before)), invalid
 
-    def _struct(self, images: Sequence[Image | None], misfits: Misfits) -> pa.Array:
+    def _struct(self, images: Sequence[Image | None], invalid: InvalidValues) -> pa.Array:
         if not self.columns:
             return pa.array([None if image is None else {} for image in images], self.struct)
         missing = images.count(None)
@@ -137,9 +146,9 @@ class Plan:
             return pa.nulls(missing, self.struct)
         arrays = []
         for plan, values in zip(self.columns, self.wire_values(images), strict=True):
-            array, bad = fitting(values, plan.read, plan.type)
-            for row, reason in bad.items():
-                misfits.setdefault(row, f"column {plan.column.name} ({plan.column.mysql_type}): {reason}")
+            array, reasons = read_column(values, plan.read, plan.type)
+            for row, reason in reasons.items():
+                invalid.setdefault(row, f"column {plan.column.name} ({plan.column.mysql_type}): {reason}")
             arrays.append(array)
         mask = pa.array([image is None for image in images]) if missing else None
         return pa.StructArray.from_arrays(arrays, fields=list(self.struct), mask=mask)

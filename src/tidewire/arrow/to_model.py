@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from tidewire.codec.gotext import json_number
+from tidewire.codec.gotext import plain_number
 from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValue, Time, Timestamp, Value
 
 Restorer = Callable[[Any], Value]
@@ -101,7 +101,7 @@ def _integer(_: Column, __: str) -> Restorer:
 
 def _vector(_: Column, __: str) -> Restorer:
     def restore(value: list[float]) -> Value:
-        return f"[{','.join(json_number(number, single=True) for number in value)}]"
+        return f"[{','.join(plain_number(number, single=True) for number in value)}]"
 
     return restore
 

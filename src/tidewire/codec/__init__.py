@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import cast
 
 from tidewire.codec.base import Codec, Decoder, Encoder, Field, Resources
 from tidewire.codec.options import Options
@@ -28,4 +27,5 @@ def protocol(name: str) -> Codec:
         module = PROTOCOLS[name]
     except KeyError:
         raise UnknownProtocol(name, known=PROTOCOLS) from None
-    return cast("Codec", import_module(module))
+    codec: Codec = import_module(module).CODEC
+    return codec

@@ -1,8 +1,4 @@
-"""The shape every codec has: the same four names, the same two ways to make one.
-
-A codec module offers ``Encoder``, ``Decoder``, ``encode`` and ``decode``, and besides ``inspect`` for people and
-``capabilities``, what the protocol can say. The functions are for one go, the classes for a loop.
-"""
+"""What every codec is: one object with the same members. The functions are for one message, the classes for a loop."""
 
 from __future__ import annotations
 
@@ -10,12 +6,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 from tidewire.codec.capabilities import Capabilities
-from tidewire.codec.claim_check import ClaimCheckStore
-from tidewire.codec.options import Options
+from tidewire.codec.claim_check import ClaimCheckStore, open_store
+from tidewire.codec.options import LargeMessage, Options, OptionWords, options_of
 from tidewire.model import Event, Message
+from tidewire.registry import open_registry
 from tidewire.registry.base import Registry
 
 
@@ -39,6 +36,15 @@ class Resources:
     registry: Registry | None = None
     clock: Callable[[], int] = _now_ms
     file_name: Callable[[], str] = _file_name
+
+    @classmethod
+    def of(cls, options: Options) -> Resources:
+        """The registry and the store that options name; neither is contacted before it is needed."""
+        checks = options.large_message_handle_option is LargeMessage.CLAIM_CHECK
+        return cls(
+            claim_check=open_store(options.claim_check_storage_uri) if checks else None,
+            registry=open_registry(options.schema_registry) if options.schema_registry else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +73,36 @@ class Decoder(Protocol):
 
     def __init__(self, options: Options = ..., resources: Resources = ...) -> None: ...
 
-    def decode(self, message: Message) -> Iterator[Event]:
-        """The events in one message. ``DecodeError`` where it breaks the protocol's rules."""
+    def decode(self, message: Message) -> list[Event]:
+        """The events in one message: all, or none and ``DecodeError`` where it breaks the protocol's rules."""
         ...
 
 
-class Codec(Protocol):
-    """What a protocol's module offers; a module can satisfy it."""
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """A protocol: its name, its encoder and decoder, what it can say, and where each byte of a message comes from.
 
-    @property
-    def Encoder(self) -> type[Encoder]: ...  # noqa: N802 - it is a class's name
+    ``inspect(message, options, resources)`` gives every byte of a message in order, with its meaning.
+    ``capabilities(options)`` says what the protocol can say with these options.
+    """
 
-    @property
-    def Decoder(self) -> type[Decoder]: ...  # noqa: N802 - it is a class's name
+    name: str
+    Encoder: type[Encoder]
+    Decoder: type[Decoder]
+    inspect: Callable[..., Iterator[Field]]
+    capabilities: Callable[..., Capabilities]
 
-    def encode(self, events: Iterable[Event], **options: Any) -> Iterator[Message]:
-        """Encode once; options are :class:`Options`' attributes."""
-        ...
+    def encode(
+        self, events: Iterable[Event], *, registry: Registry | None = None, **options: Unpack[OptionWords]
+    ) -> Iterator[Message]:
+        """The messages that these events make; Avro needs a registry for their schemas. Options are as in Options."""
+        return self.Encoder(options_of(options), Resources(registry=registry)).encode(events)
 
-    def decode(self, message: Message, **options: Any) -> Iterator[Event]:
-        """Decode once; options are :class:`Options`' attributes."""
-        ...
+    def decode(
+        self, message: Message, *, registry: Registry | None = None, **options: Unpack[OptionWords]
+    ) -> list[Event]:
+        """The events in one message; Avro needs the registry of its schemas. Options are as in Options.
 
-    def inspect(self, message: Message, options: Options = ..., resources: Resources = ...) -> Iterator[Field]:
-        """Every byte of a message in order, with its meaning."""
-        ...
-
-    def capabilities(self, options: Options = ...) -> Capabilities:
-        """What the protocol can say with these options."""
-        ...
+        A row of Simple needs a ``Decoder`` that has seen its schema.
+        """
+        return self.Decoder(options_of(options), Resources(registry=registry)).decode(message)

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tidewire.codec.jsontext import shown
 from tidewire.model import Column, MySQLType, Row, Temporal, Timestamp
+from tidewire.model.grammar import shown
 from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
 
 SERVER_ZONE = "Local"

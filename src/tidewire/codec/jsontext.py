@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -70,15 +69,6 @@ def repeated(members: Pairs) -> str | None:
 def text(string: str) -> str | bytes:
     """A string as it was meant: ``str``, or the bytes where they were no UTF-8."""
     return string.encode("utf-8", "surrogateescape") if _LONE.search(string) else string
-
-
-def shown(value: Any) -> str:
-    """A value as an error may quote it: short, however large or deep it is."""
-    return _SHORT.repr(value)
-
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 
 
 def _mended(escape: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from tidewire.errors import OptionError
 
@@ -68,7 +68,11 @@ class CorruptionHandling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a codec can be told."""
+    """What a codec can be told.
+
+    The constructor takes words for the enumerations, and text for numbers and booleans, as :meth:`parse` does:
+    ``Options(avro_decimal_handling_mode="string")``. It raises ``OptionError`` for a value that an option cannot have.
+    """
 
     max_message_bytes: int = 10 * 1024 * 1024
     """The largest message, and the largest batch unless ``max_batched_bytes`` says otherwise."""
@@ -107,21 +111,15 @@ class Options:
         """Options from TiCDC's names and from text values, as a URI or a file has them."""
         known = {}
         for name, value in options.items():
-            field = _FIELDS.get(_ALIASES.get(name, name))
-            if field is None:
-                raise OptionError(name, "unknown; known are " + ", ".join(sorted(_FIELDS)))
-            attribute, parse = field
-            try:
-                known[attribute] = parse(value)
-            except ValueError as error:
-                raise OptionError(name, str(error)) from None
+            attribute = _ATTRIBUTES.get(_ALIASES.get(name, name))
+            if attribute is None:
+                raise OptionError(name, "unknown; known are " + ", ".join(sorted(_ATTRIBUTES)))
+            known[attribute] = _checked(name, attribute, value)
         return cls(**known)
 
     def __post_init__(self) -> None:
-        for name in ("max_message_bytes", "max_batched_bytes", "max_batch_size"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise OptionError(name.replace("_", "-"), f"must be greater than 0, not {value}")
+        for name in _PARSERS:
+            object.__setattr__(self, name, _checked(name.replace("_", "-"), name, getattr(self, name)))
 
     @property
     def batch_limit(self) -> int:
@@ -132,6 +130,46 @@ class Options:
     def only_updated(self) -> bool:
         """Are old values of unchanged columns left out? ``content-compatible`` implies it."""
         return self.only_output_updated_columns or self.content_compatible
+
+
+class OptionWords(TypedDict, total=False):
+    """The attributes of :class:`Options` as keyword arguments, with the words that enumerations take too."""
+
+    max_message_bytes: int
+    max_batched_bytes: int | None
+    max_batch_size: int
+    enable_tidb_extension: bool
+    output_old_value: bool
+    only_output_updated_columns: bool
+    delete_only_output_handle_key_columns: bool
+    content_compatible: bool
+    output_row_key: bool
+    large_message_handle_option: LargeMessage | Literal["none", "handle-key-only", "claim-check"]
+    large_message_handle_compression: Compression | Literal["none", "snappy", "lz4"]
+    claim_check_storage_uri: str
+    claim_check_raw_value: bool
+    encoding_format: EncodingFormat | Literal["json", "avro"]
+    avro_decimal_handling_mode: DecimalMode | Literal["precise", "string"]
+    avro_bigint_unsigned_handling_mode: UnsignedBigintMode | Literal["long", "string"]
+    avro_enable_watermark: bool
+    avro_include_before_value: bool
+    schema_registry: str
+    namespace: str
+    topic: str
+    integrity_check_level: IntegrityCheck | Literal["none", "correctness"]
+    corruption_handle_level: CorruptionHandling | Literal["warn", "error"]
+    time_zone: str
+    force_replicate: bool
+    output_raw_change_event: bool
+
+
+def options_of(words: OptionWords) -> Options:
+    """Options from keyword arguments."""
+    given: Mapping[str, Any] = words
+    unknown = given.keys() - _PARSERS.keys()
+    if unknown:
+        raise OptionError(min(unknown), "unknown; known are " + ", ".join(sorted(_PARSERS)))
+    return Options(**given)
 
 
 def _bool(value: Any) -> bool:
@@ -164,14 +202,34 @@ def _choice(kind: type[StrEnum]) -> Callable[[Any], StrEnum]:
     return parse
 
 
+def _size(value: Any) -> int:
+    size = _int(value)
+    if size <= 0:
+        raise ValueError(f"must be greater than 0, not {size}")
+    return size
+
+
+def _size_or_none(value: Any) -> int | None:
+    return None if value is None else _size(value)
+
+
 def _parser(hint: Any) -> Callable[[Any], Any]:
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return _choice(hint)
-    return {bool: _bool, str: _text}.get(hint, _int)
+    return _READERS[hint]
 
 
-_HINTS = typing.get_type_hints(Options)
-_FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
-    field.name.replace("_", "-"): (field.name, _parser(_HINTS[field.name])) for field in fields(Options)
+def _checked(name: str, attribute: str, value: Any) -> Any:
+    """The value of an attribute, from the word for it too; ``name`` is what the caller calls the option."""
+    try:
+        return _PARSERS[attribute](value)
+    except ValueError as error:
+        raise OptionError(name, str(error)) from None
+
+
+_READERS: Mapping[Any, Callable[[Any], Any]] = {bool: _bool, str: _text, int: _size, int | None: _size_or_none}
+_PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    name: _parser(hint) for name, hint in typing.get_type_hints(Options).items()
 }
+_ATTRIBUTES: Mapping[str, str] = {field.name.replace("_", "-"): field.name for field in fields(Options)}
 _ALIASES: Mapping[str, str] = {"open.output-old-value": "output-old-value"}

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import threading
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from typing import Any, Final
 
-from tidewire.errors import BrokerError, MissingExtra, SyncError
-from tidewire.kafka.client import LATER_SECONDS, Place, explained, passes, unusable
+from tidewire.errors import BrokerError, MissingExtra, SyncError, TopicError
+from tidewire.kafka.client import LATER_SECONDS, KafkaClient, Place, explained, passes, unusable
 from tidewire.kafka.settings import configured
+from tidewire.kafka.uri import KafkaAddress
 from tidewire.model import Message, Position
 
 try:
@@ -139,6 +142,22 @@ def fetched(
     kept.troubles.clear()
     with _lock:
         _idle.setdefault(key, []).append(kept)
+
+
+def topic_messages(address: KafkaAddress) -> Iterator[tuple[Position, Message]]:
+    """The messages that topics have now, partition by partition, in the order of their offsets."""
+    client = KafkaClient(address.settings)
+    pattern = None if address.pattern is None else re.compile(address.pattern)
+    names = [*address.topics, *(name for name in client.names() if pattern is not None and pattern.fullmatch(name))]
+    topics = client.topics(names)
+    lacking = sorted(set(names) - topics.keys())
+    if lacking:
+        raise TopicError(lacking[0], f"not in {address.uri}")
+    places = [(name, number) for name in topics for number in topics[name].partitions]
+    for place, offsets in client.offsets(places).items():
+        with closing(fetched(address.settings, place, offsets.first, offsets.end)) as lists:
+            for messages in lists:
+                yield from map(_placed, messages)
 
 
 def close(settings: Mapping[str, str]) -> None:

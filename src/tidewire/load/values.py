@@ -9,42 +9,30 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.convert import finite, text_reader
-from tidewire.arrow.invalid_values import Misfits, Reader, demand, fitting, texts
+from tidewire.arrow.convert import complete_text_reader, finite, plain
+from tidewire.arrow.invalid_values import InvalidValues, Reader, demand, read_column
 from tidewire.arrow.policy import Policy
 from tidewire.load.dialect import BinaryFormat
 from tidewire.model import Column, MySQLType
 from tidewire.model.types import ENUM_SET
 
 
-def typed(column: Column, values: pa.Array, policy: Policy, binary: BinaryFormat) -> tuple[pa.Array, Misfits]:
+def typed(column: Column, values: pa.Array, policy: Policy, binary: BinaryFormat) -> tuple[pa.Array, InvalidValues]:
     """The values of a column, and the rows whose value does not fit, each with the reason."""
     type_ = policy.type_of(column)
     if column.type is MySQLType.BIT or pa.types.is_binary(type_):
         read = _bytes_reader(column, type_, binary)
     elif pa.types.is_binary(values.type) or pa.types.is_string(values.type):
-        read = texts(_of_text(column, policy))
+        read = _of_text(column, policy)
     else:
         read = _of_values(column, type_, policy)
-    found, misfits = fitting(values, read, type_)
-    return found, {row: f"column {column.name} ({column.mysql_type}): {reason}" for row, reason in misfits.items()}
+    found, invalid = read_column(values, read, type_)
+    return found, {row: f"column {column.name} ({column.mysql_type}): {reason}" for row, reason in invalid.items()}
 
 
 def _of_text(column: Column, policy: Policy) -> Reader:
     """Reads texts. An ENUM or SET is its names here, not their number."""
-    read = _as_they_are if column.type in ENUM_SET and column.elements else text_reader(column, policy)
-    if column.type in _ONE_BY_ONE:
-        return lambda values: read(values.cast(pa.string()).to_pylist())
-    return lambda values: read(values.cast(pa.string()))
-
-
-_ONE_BY_ONE: Final = frozenset({MySQLType.TIME, MySQLType.VECTOR})
-"""Types whose readers go through a list of values."""
-
-
-def _as_they_are(values: Any) -> pa.Array:
-    found: pa.Array = values
-    return found
+    return (plain if column.type in ENUM_SET and column.elements else complete_text_reader)(column, policy)
 
 
 _DECODE: Final[Mapping[BinaryFormat, Callable[[bytes], bytes]]] = {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from itertools import islice
+from typing import Final, TypeAlias
 
 from tidewire.model.ddl import DdlKind
 from tidewire.model.table import TableName, TableSchema
@@ -33,7 +35,7 @@ class Checksum:
     previous: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RowChange:
     """One row of one table changed: an insert has no before, a delete has no after.
 
@@ -55,6 +57,12 @@ class RowChange:
     row_id: int | None = None
     row_key: bytes | None = None
 
+    def __repr__(self) -> str:
+        """What happened, to which row, when: short, whatever the table looks like."""
+        when = "" if self.commit_ts is None else f" at {self.commit_ts}"
+        rows = " -> ".join(_short(row) for row in (self.before, self.after) if row is not None)
+        return f"<{self.op} {self.table.name}{when}: {rows}>"
+
     @property
     def op(self) -> Op:
         """Read from the images, so it cannot contradict them."""
@@ -66,6 +74,17 @@ class RowChange:
     def partition_id(self) -> int | None:
         """The physical id of the partition, ``None`` outside partitioned tables."""
         return self.table_id if self.partitioned else None
+
+
+def _short(row: Row) -> str:
+    values = (f"{name}={_SHORT.repr(value)}" for name, value in islice(row.items(), _MOST_SHOWN))
+    more = ", ..." if len(row) > _MOST_SHOWN else ""
+    return f"({', '.join(values)}{more})"
+
+
+_MOST_SHOWN: Final = 8
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 40
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ def test_strings_are_escaped_everywhere_alike(text: str, escaped: str) -> None:
 
 def test_text_that_is_not_utf_8_says_so_for_each_byte() -> None:
     assert data_text("varchar(9)", b"caf\xe9 \xff\xfe") == r'"caf\ufffd \ufffd\ufffd"'
-    event = next(decode(Message(None, b'{"type":"INSERT","database":"","table":"","mysqlType":{"a":"char"},'
-                                b'"data":[{"a":"caf\xe9"}]}')))  # fmt: skip
+    raw = b'{"type":"INSERT","database":"","table":"","mysqlType":{"a":"char"},"data":[{"a":"caf\xe9"}]}'
+    (event,) = decode(Message(None, raw))
     assert isinstance(event, RowChange)
     assert event.after == {"a": b"caf\xe9"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from codec.craft.craft_messages import FLAG, T1, counts, images, row, value_of
 from tidewire.codec import Options
-from tidewire.codec.craft import Encoder, encode
+from tidewire.codec.craft import Encoder, decode, encode
 from tidewire.errors import EncodeError, OptionError
 from tidewire.model import Bootstrap, Column, Ddl, MySQLType, TableName, Watermark
 
@@ -58,3 +58,11 @@ def test_options_craft_has_no_answer_to_are_refused() -> None:
     for name in ("max-message-bytes", "max-batch-size"):
         with pytest.raises(OptionError, match=name):
             Options.parse({name: "0"})
+
+
+def test_rows_before_a_bad_event_are_sent() -> None:
+    messages = encode([row(), row(), row(commit_ts=None), row()])
+
+    assert len(list(decode(next(messages)))) == 2
+    with pytest.raises(EncodeError, match="without a commit ts"):
+        next(messages)

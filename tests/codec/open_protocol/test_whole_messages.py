@@ -62,7 +62,7 @@ def test_an_old_batch_without_flags_decodes() -> None:
     assert [event.commit_ts for event in events if isinstance(event, RowChange)] == [1, 2, 3, 4]
     assert [event.partition_id for event in events if isinstance(event, RowChange)] == [None, None, None, 6]
     assert all(isinstance(event, RowChange) and event.after == {"col1": "aa"} for event in events)
-    with pytest.raises(DecodeError, match="'aa' is not a signed 64-bit integer"):
+    with pytest.raises(DecodeError, match="'aa' is not a signed 8-bit integer"):
         row_of(put(value, 1))
 
 

@@ -14,7 +14,7 @@ from tidewire.model import Bootstrap, Ddl, DdlKind, Event, Row, RowChange, Table
 def document_events() -> dict[str, Event]:
     decoder = Decoder()
     list(decoder.decode(message(DOCUMENT["schema"])))
-    return {name: next(decoder.decode(message(wire))) for name, wire in DOCUMENT.items()}
+    return {name: decoder.decode(message(wire))[0] for name, wire in DOCUMENT.items()}
 
 
 def test_the_documents_messages_mean_what_it_says() -> None:

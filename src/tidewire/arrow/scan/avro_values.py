@@ -7,10 +7,9 @@ from itertools import product
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidewire.arrow.convert import names, plain, text_reader, value_reader
-from tidewire.arrow.invalid_values import Reader, demand
+from tidewire.arrow.convert import integers_in_range, names, plain, text_reader, value_reader
+from tidewire.arrow.invalid_values import Reader
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import UNSIGNED_BIGINT, arrow_type
 from tidewire.model import Column, MySQLType
@@ -33,15 +32,7 @@ def _interpreted(column: Column, interpret: Interpret, policy: Policy) -> Reader
 
 
 def _integers(column: Column, _: Interpret, __: Policy) -> Reader:
-    type_ = arrow_type(column)
-
-    def read(values: Sequence[int | None]) -> pa.Array:
-        numbers = pa.array(values, type_)
-        if column.unsigned:
-            demand(pc.greater_equal(numbers, 0), "a number below zero is not unsigned")
-        return numbers
-
-    return read
+    return integers_in_range(column)
 
 
 def _bigints(column: Column, _: Interpret, __: Policy) -> Reader:
@@ -60,14 +51,7 @@ def _strings(column: Column, _: Interpret, policy: Policy) -> Reader:
 
 
 def _texts(column: Column, _: Interpret, policy: Policy) -> Reader:
-    read = text_reader(column, policy)
-    return lambda values: read(pa.array(values, pa.string()))
-
-
-def _listed_texts(column: Column, _: Interpret, policy: Policy) -> Reader:
-    """For types whose texts are read one by one."""
-    read = text_reader(column, policy)
-    return lambda values: read(pa.array(values, pa.string()).to_pylist())
+    return text_reader(column, policy)
 
 
 def _numbered(column: Column, interpret: Interpret, policy: Policy) -> Reader:
@@ -110,23 +94,6 @@ def _decimals(column: Column, interpret: Interpret, policy: Policy) -> Reader:
     return lambda values: read(values) if pa.types.is_decimal(type_) else read_oddities(values)
 
 
-_DECIMAL_TEXT: Final = r"^-?[0-9]{1,65}(\.[0-9]{1,30})?$"
-
-
-def _decimal_texts(column: Column, interpret: Interpret, policy: Policy) -> Reader:
-    """Arrow reads more forms of a number than any protocol has, so the texts are looked at first."""
-    type_ = arrow_type(column)
-    if not pa.types.is_decimal(type_):
-        return _interpreted(column, interpret, policy)
-
-    def read(values: Sequence[bytes | None]) -> pa.Array:
-        texts = pa.array(values, pa.string())
-        demand(pc.match_substring_regex(texts, _DECIMAL_TEXT), "not a decimal number")
-        return texts.cast(type_)
-
-    return read
-
-
 def _pairs(types: Iterable[MySQLType], *avro: str) -> Iterable[tuple[MySQLType, str]]:
     return product(types, avro)
 
@@ -137,11 +104,9 @@ _READERS: Mapping[tuple[MySQLType, str], _Builder] = {
     (MySQLType.FLOAT, "float"): _floats,
     (MySQLType.DOUBLE, "double"): _floats,
     (MySQLType.DECIMAL, "bytes"): _decimals,
-    (MySQLType.DECIMAL, "string"): _decimal_texts,
     **dict.fromkeys(_pairs(STRINGS, "string", "bytes"), _strings),
     (MySQLType.JSON, "string"): _strings,
     **dict.fromkeys(_pairs(ENUM_SET, "string", "long"), _numbered),
-    **dict.fromkeys(_pairs(TEMPORAL, "string"), _texts),
-    **dict.fromkeys(_pairs((MySQLType.TIME, MySQLType.VECTOR), "string"), _listed_texts),
+    **dict.fromkeys(_pairs(TEMPORAL | {MySQLType.DECIMAL, MySQLType.VECTOR}, "string"), _texts),
 }
 """Those that can be read faster than by interpreting each value."""

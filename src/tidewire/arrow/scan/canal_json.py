@@ -21,13 +21,12 @@ from tidewire.arrow.convert import text_reader
 from tidewire.arrow.invalid_values import Reader
 from tidewire.arrow.plan import BufferedRow, Groups, OpCode
 from tidewire.arrow.policy import Policy
-from tidewire.arrow.scan.json_values import wire_reader
 from tidewire.arrow.scan.records import Partial, Record, TuplePlan, keep, record
 from tidewire.codec.base import Decoder
 from tidewire.codec.compression import decompress
 from tidewire.codec.options import Compression, Options
 from tidewire.model import Column, MySQLType, TableName, TableSchema
-from tidewire.model.types import ENUM_SET, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET
 
 Texts = dict[str, str | None]
 
@@ -178,10 +177,8 @@ class Scanner:
 
 
 def _reader(column: Column, policy: Policy) -> Reader:
-    if column.type in STRINGS | TEMPORAL:
-        read = text_reader(column, policy)
-        return _latin1(read) if column.is_binary else read
-    return wire_reader(column, policy)
+    read = text_reader(column, policy)
+    return _latin1(read) if column.is_binary else read
 
 
 def _column(name: str, mysql_type: str, primary_key: bool) -> Column:

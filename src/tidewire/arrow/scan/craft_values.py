@@ -8,8 +8,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.convert import finite, plain_decimals, text_reader
-from tidewire.arrow.invalid_values import Reader, texts
+from tidewire.arrow.convert import finite, integers_in_range, plain, text_reader
+from tidewire.arrow.invalid_values import Reader
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan.varints import reinterpreted, signed, unsigned
 from tidewire.arrow.types import arrow_type
@@ -21,14 +21,14 @@ _DOUBLE_BYTES: Final = 8
 
 def raw_reader(column: Column, policy: Policy) -> Reader:
     """Reads the bytes of a column's values, given as a binary array."""
-    return _READERS.get(column.type, _texts)(column, policy)
+    return _READERS.get(column.type, text_reader)(column, policy)
 
 
 def _integers(column: Column, _: Policy) -> Reader:
-    type_ = arrow_type(column)
-    # Signed, although TiDB flags every YEAR column as unsigned.
+    # YEAR is signed, although TiDB flags every YEAR column as unsigned.
     numbers = unsigned if column.unsigned and column.type is not MySQLType.YEAR else signed
-    return lambda values: numbers(values).cast(type_)
+    in_range = integers_in_range(column)
+    return lambda values: in_range(numbers(values))
 
 
 def _bits(column: Column, _: Policy) -> Reader:
@@ -52,27 +52,6 @@ def _doubles(column: Column, policy: Policy) -> Reader:
     return read
 
 
-def _strings(column: Column, _: Policy) -> Reader:
-    if column.is_binary:
-        return lambda values: values
-    return texts(lambda values: values.cast(pa.string()))
-
-
-def _texts(column: Column, policy: Policy) -> Reader:
-    read = text_reader(column, policy)
-    return lambda values: read(values.cast(pa.string()))
-
-
-def _listed_texts(column: Column, policy: Policy) -> Reader:
-    """For types whose texts are read one by one."""
-    read = text_reader(column, policy)
-    return lambda values: read(values.cast(pa.string()).to_pylist())
-
-
-def _decimals(_: Column, __: Policy) -> Reader:
-    return lambda values: plain_decimals(values.cast(pa.string()))
-
-
 def _nothing(column: Column, _: Policy) -> Reader:
     """For types without values: NULL, whatever the bytes."""
     type_ = arrow_type(column)
@@ -83,8 +62,6 @@ _READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _integers),
     **dict.fromkeys(ENUM_SET | {MySQLType.BIT}, _bits),
     **dict.fromkeys(FLOATS, _doubles),
-    **dict.fromkeys((MySQLType.TIME, MySQLType.VECTOR), _listed_texts),
     **dict.fromkeys((MySQLType.UNSPECIFIED, MySQLType.NULL, MySQLType.GEOMETRY), _nothing),
-    **dict.fromkeys(STRINGS, _strings),
-    MySQLType.DECIMAL: _decimals,
+    **dict.fromkeys(STRINGS, plain),
 }

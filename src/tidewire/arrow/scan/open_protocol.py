@@ -14,15 +14,13 @@ from operator import attrgetter
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-import pyarrow as pa
 from msgspec import UNSET, UnsetType
 
-from tidewire.arrow.convert import plain, plain_decimals, text_reader, value_reader
+from tidewire.arrow.convert import integers_in_range, plain, text_reader, value_reader
 from tidewire.arrow.invalid_values import Reader
 from tidewire.arrow.plan import BufferedRow, Groups, OpCode
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan.records import Partial, Record, TuplePlan, keep, only, record
-from tidewire.arrow.types import arrow_type
 from tidewire.codec.base import Decoder
 from tidewire.codec.columns import described_column
 from tidewire.codec.compression import decompress
@@ -249,12 +247,8 @@ def _repeats(value: bytes, row: tuple[Any, ...], before: tuple[Any, ...] | None)
     return more != in_texts or b"\\u007b" in value or b"\\u007B" in value
 
 
-def _natives(column: Column, _: Policy) -> Reader:
-    """Reads numbers that the wire has as such."""
-    type_ = arrow_type(column)
-    if column.unsigned or column.type not in INTEGERS | {MySQLType.YEAR}:
-        return lambda values: pa.array(values, pa.uint64()).cast(type_)
-    return lambda values: pa.array(values, type_)
+def _integers(column: Column, _: Policy) -> Reader:
+    return integers_in_range(column)
 
 
 def _strings(column: Column, policy: Policy) -> Reader:
@@ -276,10 +270,6 @@ def _unquoted(text: str) -> bytes:
     return go_unquote(text)
 
 
-def _decimals(_: Column, __: Policy) -> Reader:
-    return lambda values: plain_decimals(pa.array(values, pa.string()))
-
-
 _WIRE_TYPES: Mapping[MySQLType, Any] = {
     **dict.fromkeys(INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}, int),
     **dict.fromkeys(FLOATS, float),
@@ -289,9 +279,8 @@ _WIRE_TYPES: Mapping[MySQLType, Any] = {
 """What a value is in JSON; ``bytes`` are in Base64. Rows with other types are left to the codec."""
 
 _READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
-    **dict.fromkeys(INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}, _natives),
+    **dict.fromkeys(INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}, _integers),
     **dict.fromkeys(FLOATS, value_reader),
     **dict.fromkeys(BLOBS | CHARS, _strings),
-    **dict.fromkeys(TEMPORAL | {MySQLType.JSON, MySQLType.VECTOR}, text_reader),
-    MySQLType.DECIMAL: _decimals,
+    **dict.fromkeys(TEMPORAL | {MySQLType.JSON, MySQLType.VECTOR, MySQLType.DECIMAL}, text_reader),
 }

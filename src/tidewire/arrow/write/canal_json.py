@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.convert import contents
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.texts import contents
 from tidewire.arrow.write.fragments import Cell, each, escaped, image, key_cells, listed, values_of
 from tidewire.arrow.write.operations import without_keys
 from tidewire.arrow.write.pieces import NotOnFastPath, Piece, constant

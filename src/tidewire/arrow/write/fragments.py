@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.convert import contents
+from tidewire.arrow.texts import contents
 from tidewire.arrow.types import arrow_type
 from tidewire.arrow.write.pieces import NotOnFastPath, Piece, joined
 from tidewire.arrow.write.texts import Text

@@ -8,8 +8,8 @@ from itertools import chain, pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.convert import contents
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.texts import contents
 from tidewire.arrow.write.fragments import Cell, base64_texts, each, escaped, image, key_cells
 from tidewire.arrow.write.operations import compressed, written
 from tidewire.arrow.write.pieces import LEFT_TO_CODEC, NotOnFastPath, Piece, joined

@@ -14,8 +14,7 @@ from tidewire.changefeed.outgoing import Outgoing
 from tidewire.changefeed.sink.base import Queue, Sink
 from tidewire.changefeed.sink.blackhole import BlackholeSink
 from tidewire.changefeed.sink.queue import QueueSink
-from tidewire.changefeed.sink.resources import resources_for
-from tidewire.codec import Options
+from tidewire.codec import Options, Resources
 from tidewire.errors import ChangefeedError, MissingExtra
 from tidewire.storage import Storage, known_parameters, open_storage
 
@@ -37,7 +36,7 @@ def queue_sink(settings: Settings, queue: Queue, options: Options | None = None)
     if parsed.dispatch is None:
         raise ChangefeedError(UNKNOWN, f"{settings.uri} names no topic")
     outgoing = Outgoing(parsed.filter.selectors, parsed.routing)
-    return QueueSink(queue, parsed.dispatch, options, resources_for(options), settings.bootstrap, outgoing)
+    return QueueSink(queue, parsed.dispatch, options, Resources.of(options), settings.bootstrap, outgoing)
 
 
 def _kafka(settings: Settings, _: int) -> Sink:
@@ -68,7 +67,7 @@ def _storage(settings: Settings, start_ts: int) -> Sink:
 
     files, parsed = settings.storage, dispatching(settings)
     assert files is not None
-    records = records_for(settings.protocol, files, settings.options, resources_for(settings.options))
+    records = records_for(settings.protocol, files, settings.options, Resources.of(settings.options))
     return StorageSink(
         _store(settings.uri, files.folder), records, files, start_ts, Outgoing(parsed.filter.selectors, parsed.routing)
     )

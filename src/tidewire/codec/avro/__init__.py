@@ -12,29 +12,14 @@ The key holds the primary key, the value the row after the change. A delete has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
 from tidewire.codec.avro.decoder import Decoder
 from tidewire.codec.avro.encoder import Encoder
 from tidewire.codec.avro.inspector import inspect
-from tidewire.codec.base import Resources
+from tidewire.codec.base import Codec
 from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.options import IntegrityCheck, Options
-from tidewire.model import Event, Message
-from tidewire.registry.base import Registry
 
-__all__ = ["Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
-
-
-def encode(events: Iterable[Event], *, registry: Registry | None = None, **options: Any) -> Iterator[Message]:
-    """The messages these events make; their schemas go into the registry."""
-    return Encoder(Options(**options), Resources(registry=registry)).encode(events)
-
-
-def decode(message: Message, *, registry: Registry | None = None, **options: Any) -> Iterator[Event]:
-    """The events in one message, whose schemas are in the registry."""
-    return Decoder(Options(**options), Resources(registry=registry)).decode(message)
+__all__ = ["CODEC", "Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
 
 
 def capabilities(options: Options = Options()) -> Capabilities:
@@ -56,3 +41,7 @@ def capabilities(options: Options = Options()) -> Capabilities:
         watermark=controls,
         needs_names=True,
     )
+
+
+CODEC = Codec("avro", Encoder, Decoder, inspect, capabilities)
+encode, decode = CODEC.encode, CODEC.decode

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from tidewire.codec.avro.binary import Cursor
 from tidewire.codec.avro.layout import Layout, Record, read_layout
@@ -33,11 +34,14 @@ class Decoder:
         self._layout = lru_cache(_CACHED)(read_layout)
         self._table = lru_cache(_CACHED)(table_of)
 
-    def decode(self, message: Message) -> Iterator[Event]:
-        """The events in one message: one, or none where it has neither key nor value.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.options, self.resources)
 
-        The new server sends such messages for deletes in tables without a primary key; what they deleted is lost.
-        """
+    def decode(self, message: Message) -> list[Event]:
+        """The events in one message: all of them, or ``DecodeError``."""
+        return list(self._events(message))
+
+    def _events(self, message: Message) -> Iterator[Event]:
         if message.key is not None:
             yield self._row(message.key, message.value)
         elif message.value is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
@@ -91,10 +91,14 @@ class Encoder:
 
     def __init__(self, options: Options = Options(), resources: Resources = Resources()) -> None:
         self.options = options
+        self.resources = resources
         self.registry = MemoryRegistry() if resources.registry is None else resources.registry
         self._extension = extension_fields(options)
         self._schemas: dict[tuple[str, TableName, int | None], Registered] = {}
         self._layout = lru_cache(_CACHED)(read_layout)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.options, replace(self.resources, registry=self.registry))
 
     def encode(self, events: Iterable[Event]) -> Iterator[Message]:
         """The messages these events make, in order. Without watermarks a DDL or a watermark makes none."""

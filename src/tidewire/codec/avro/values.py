@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 from tidewire.codec.avro.wire import AvroType, unsigned
-from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValue, Time, Timestamp, Value
-from tidewire.model.values import float32
+from tidewire.model import Column, EnumValue, MySQLType, SetValue, Value, grammar
+from tidewire.model.types import TEMPORAL
 
 ValueReader: TypeAlias = Callable[[Column, Any], Value]
 
@@ -21,26 +20,8 @@ _MAX_DECIMAL_BYTES = (_MAX_DECIMAL.bit_length() + 8) // 8
 _MAX_BIT_BYTES = 8
 
 
-def _integer(column: Column, raw: int) -> int:
-    if column.unsigned and raw < 0:
-        raise ValueError(f"{raw} is not unsigned")
-    return raw
-
-
 def _bigint(column: Column, raw: int) -> int:
-    return unsigned(raw) if column.unsigned else raw
-
-
-def _bigint_text(column: Column, raw: bytes) -> int:
-    number = int(_matching(_INTEGER, raw))
-    low, high = (0, 1 << 64) if column.unsigned else (-1 << 63, 1 << 63)
-    if not low <= number < high:
-        raise ValueError(f"{number} is not {'an unsigned' if column.unsigned else 'a signed'} 64-bit integer")
-    return number
-
-
-def _float_from_double(_: Column, raw: float) -> float:
-    return float32(raw)  # servers before 6.5.2 send FLOAT as an Avro double
+    return grammar.integer(column, unsigned(raw) if column.unsigned else raw)
 
 
 def _decimal(column: Column, raw: bytes) -> Decimal:
@@ -51,10 +32,6 @@ def _decimal(column: Column, raw: bytes) -> Decimal:
         raise ValueError(f"more than {MAX_DIGITS} digits")
     sign, digits, _ = Decimal(unscaled).as_tuple()
     return Decimal((sign, digits, -(column.decimal or 0)))
-
-
-def _decimal_text(_: Column, raw: bytes) -> Decimal:
-    return Decimal(_matching(_DECIMAL, raw))
 
 
 def _bit(_: Column, raw: bytes) -> int:
@@ -99,8 +76,12 @@ def _index(name: str, column: Column) -> int | None:
 
 def _number_of(text: str, highest: int) -> int:
     """The number behind a text that is no known name: servers may send it in place of the name."""
-    if _INTEGER.fullmatch(text) is None or not 0 <= (number := int(text)) <= highest:
-        raise ValueError(f"{text!r} is none of the allowed names")
+    try:
+        number = int(grammar.INTEGER.check(text))
+    except ValueError:
+        number = -1
+    if not 0 <= number <= highest:
+        raise ValueError(f"{grammar.shown(text)} is none of the allowed names")
     return number
 
 
@@ -111,36 +92,27 @@ def _text(raw: bytes) -> str:
         raise ValueError("not UTF-8") from None
 
 
-def _matching(pattern: re.Pattern[str], raw: bytes) -> str:
-    text = _text(raw)
-    if pattern.fullmatch(text) is None:
-        raise ValueError(f"{text[:80]!r} is not a number")
-    return text
+def _of_text(column: Column, raw: bytes) -> Value:
+    return grammar.read_text(column, _text(raw))
 
-
-_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
-_DECIMAL = re.compile(r"-?\d{1,100}(\.\d{1,100})?", re.ASCII)
 
 READERS: Mapping[tuple[MySQLType, AvroType], ValueReader] = {
-    (MySQLType.INT, "int"): _integer,
-    (MySQLType.INT, "long"): _integer,
+    (MySQLType.INT, "int"): grammar.integer,
+    (MySQLType.INT, "long"): grammar.integer,
     (MySQLType.BIGINT, "long"): _bigint,
-    (MySQLType.BIGINT, "string"): _bigint_text,
-    (MySQLType.YEAR, "int"): _integer,
-    (MySQLType.FLOAT, "float"): lambda _, raw: float(raw),
-    (MySQLType.FLOAT, "double"): _float_from_double,
-    (MySQLType.DOUBLE, "double"): lambda _, raw: float(raw),
+    (MySQLType.BIGINT, "string"): _of_text,
+    (MySQLType.YEAR, "int"): grammar.integer,
+    (MySQLType.FLOAT, "float"): grammar.floating,
+    (MySQLType.FLOAT, "double"): grammar.floating,  # from servers before 6.5.2
+    (MySQLType.DOUBLE, "double"): grammar.floating,
     (MySQLType.DECIMAL, "bytes"): _decimal,
-    (MySQLType.DECIMAL, "string"): _decimal_text,
     (MySQLType.BIT, "bytes"): _bit,
     (MySQLType.VARCHAR, "string"): _string,
     (MySQLType.LONGBLOB, "bytes"): lambda _, raw: bytes(raw),
     (MySQLType.ENUM, "string"): _enum,
     (MySQLType.SET, "string"): _set,
-    (MySQLType.JSON, "string"): lambda _, raw: _text(raw),
-    (MySQLType.VECTOR, "string"): lambda _, raw: _text(raw),
-    (MySQLType.DATE, "string"): lambda _, raw: Date(_text(raw)),
-    (MySQLType.DATETIME, "string"): lambda _, raw: DateTime(_text(raw)),
-    (MySQLType.TIMESTAMP, "string"): lambda _, raw: Timestamp(_text(raw)),
-    (MySQLType.TIME, "string"): lambda _, raw: Time(_text(raw)),
+    **{
+        (type_, "string"): _of_text
+        for type_ in (MySQLType.DECIMAL, MySQLType.JSON, MySQLType.VECTOR, *TEMPORAL - {MySQLType.NEWDATE})
+    },
 }

@@ -7,27 +7,14 @@ stand beside the data in ``mysqlType`` and ``sqlType``; commit timestamps, water
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
+from tidewire.codec.base import Codec
 from tidewire.codec.canal_json.decoder import Decoder
 from tidewire.codec.canal_json.encoder import Encoder
 from tidewire.codec.canal_json.inspector import inspect
 from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.options import Options
-from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
-
-
-def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
-    """The messages these events make."""
-    return Encoder(Options(**options)).encode(events)
-
-
-def decode(message: Message, **options: Any) -> Iterator[Event]:
-    """The events in one message."""
-    return Decoder(Options(**options)).decode(message)
+__all__ = ["CODEC", "Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
 
 
 def capabilities(options: Options = Options()) -> Capabilities:
@@ -48,3 +35,7 @@ def capabilities(options: Options = Options()) -> Capabilities:
         ddl=frozenset({"table name", "database name", "kind"} | ({"commit ts"} if extension else set())),
         watermark=extension,
     )
+
+
+CODEC = Codec("canal-json", Encoder, Decoder, inspect, capabilities)
+encode, decode = CODEC.encode, CODEC.decode

@@ -3,42 +3,34 @@
 from __future__ import annotations
 
 import base64
-import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 from tidewire.codec.base import Resources
 from tidewire.codec.canal_json.types import PROTOCOL, WATERMARK_TYPE
-from tidewire.codec.jsontext import Pairs, Reader, read_json, repeated, shown, text
+from tidewire.codec.jsontext import Pairs, Reader, read_json, repeated, text
 from tidewire.codec.options import Options
 from tidewire.codec.size_limits import Packing
 from tidewire.errors import DecodeError
 from tidewire.model import (
     Column,
-    Date,
-    DateTime,
     Ddl,
     DdlKind,
-    EnumValue,
     Event,
     Message,
     MySQLType,
     Row,
     RowChange,
-    SetValue,
     TableName,
     TableSchema,
-    Time,
-    Timestamp,
     Value,
     Watermark,
+    grammar,
 )
 from tidewire.model.ddl import TYPE_OF_KIND
-from tidewire.model.types import FLOATS, INTEGERS, STRINGS
-from tidewire.model.values import enum_text, float32, set_text
+from tidewire.model.grammar import shown
+from tidewire.model.types import STRINGS
 
 
 class _Repeating(dict[str, Any]):
@@ -64,8 +56,11 @@ class Decoder:
         self.resources = resources
         self._packing = Packing(PROTOCOL, options, resources)
 
-    def decode(self, message: Message) -> Iterator[Event]:
-        """The events in one message: one, or one for each row where official Canal wrote it."""
+    def decode(self, message: Message) -> list[Event]:
+        """The events in one message: all of them, or ``DecodeError``."""
+        return list(self._events(message))
+
+    def _events(self, message: Message) -> Iterator[Event]:
         reader = self._load(message, "value")
         if reader.boolean("isDdl"):
             yield _ddl(reader)
@@ -210,39 +205,6 @@ def _value(column: Column, raw: Any, image: Reader) -> Value:
         raise image.refuse(f"column {column.name} ({column.mysql_type}): {error}", column.name) from None
 
 
-_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
-_DECIMAL = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
-_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-
-
-def _integer(column: Column, raw: str) -> int:
-    low, high = (0, 1 << 64) if column.unsigned else (-1 << 63, 1 << 63)
-    if _INTEGER.fullmatch(raw) is None or not low <= int(raw) < high:
-        raise ValueError(f"{shown(raw)} is not {'an unsigned' if column.unsigned else 'a signed'} 64-bit integer")
-    return int(raw)
-
-
-def _unsigned(raw: str) -> int:
-    if _INTEGER.fullmatch(raw) is None or not 0 <= int(raw) < 1 << 64:
-        raise ValueError(f"{shown(raw)} is not an unsigned 64-bit integer")
-    return int(raw)
-
-
-def _float(column: Column, raw: str) -> float:
-    if _NUMBER.fullmatch(raw) is None:
-        raise ValueError(f"{shown(raw)} is not a number")
-    number = float(raw)
-    if not math.isfinite(number):
-        raise ValueError("the number is too large")
-    return float32(number) if column.type is MySQLType.FLOAT else number
-
-
-def _decimal(_: Column, raw: str) -> Decimal:
-    if _DECIMAL.fullmatch(raw) is None:
-        raise ValueError(f"{shown(raw)} is not a decimal number")
-    return Decimal(raw)
-
-
 def _string(column: Column, raw: str) -> str | bytes:
     if not column.is_binary:
         return text(raw)
@@ -252,55 +214,37 @@ def _string(column: Column, raw: str) -> str | bytes:
         raise ValueError(f"{raw[error.start]!r} stands for no byte") from None
 
 
-def _text(raw: str) -> str:
-    found = text(raw)
-    if not isinstance(found, str):
-        raise ValueError("not UTF-8")
-    return found
+def _enum(column: Column, raw: str) -> Value:
+    names = ("", *column.elements)
+    if column.elements and raw in names and not _is_number(raw, len(column.elements)):
+        return grammar.enum_value(column, names.index(raw))
+    return grammar.read_text(column, raw)
 
 
-def _enum(column: Column, raw: str) -> EnumValue:
-    elements = column.elements
-    if not elements:
-        return EnumValue(_unsigned(raw))
-    index = _number(raw, len(elements))
-    if index is None:
-        names = ("", *elements)
-        index = names.index(raw) if raw in names else _unsigned(raw)
-    return EnumValue(index, enum_text(index, elements))
-
-
-def _set(column: Column, raw: str) -> SetValue:
+def _set(column: Column, raw: str) -> Value:
     elements = column.elements[:64]
-    if not elements:
-        return SetValue(_unsigned(raw))
-    mask = _number(raw, (1 << len(elements)) - 1)
-    if mask is None:
+    if elements and not _is_number(raw, (1 << len(elements)) - 1):
         names = set(raw.split(",")) - {""}
-        by_name = (1 << bit for bit, name in enumerate(elements) if name in names)
-        mask = sum(by_name) if names <= set(elements) else _unsigned(raw)
-    return SetValue(mask, set_text(mask, elements))
+        if names <= set(elements):
+            return grammar.set_value(column, sum(1 << bit for bit, name in enumerate(elements) if name in names))
+    return grammar.read_text(column, raw)
 
 
-def _number(raw: str, largest: int) -> int | None:
-    """The number of an ENUM or SET value, as TiCDC writes it, though a name may look like one.
+def _is_number(raw: str, largest: int) -> bool:
+    """Is this the number of an ENUM or SET value, as TiCDC writes it? A name may look like one.
 
-    What is no possible number may be a name: official Canal can write those.
+    A number that is not possible may be a name: official Canal can write those.
     """
-    return int(raw) if _INTEGER.fullmatch(raw) is not None and 0 <= int(raw) <= largest else None
+    try:
+        return 0 <= int(grammar.INTEGER.check(raw)) <= largest
+    except ValueError:
+        return False
 
 
 _READERS: Mapping[MySQLType, Callable[[Column, str], Value]] = {
-    **dict.fromkeys(MySQLType, lambda _, raw: _text(raw)),
-    **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _integer),
-    **dict.fromkeys(FLOATS, _float),
+    **grammar.READERS,
     **dict.fromkeys(STRINGS, _string),
-    **dict.fromkeys((MySQLType.DATE, MySQLType.NEWDATE), lambda _, raw: Date(_text(raw))),
-    MySQLType.DATETIME: lambda _, raw: DateTime(_text(raw)),
-    MySQLType.TIMESTAMP: lambda _, raw: Timestamp(_text(raw)),
-    MySQLType.TIME: lambda _, raw: Time(_text(raw)),
-    MySQLType.BIT: lambda _, raw: _unsigned(raw),
     MySQLType.ENUM: _enum,
     MySQLType.SET: _set,
-    MySQLType.DECIMAL: _decimal,
 }
+"""How a value is read where Canal-JSON differs from the grammar: bytes are characters, ENUM and SET may be names."""

@@ -11,27 +11,14 @@ no message key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
+from tidewire.codec.base import Codec
 from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.craft.decoder import Decoder
 from tidewire.codec.craft.encoder import Encoder
 from tidewire.codec.craft.inspector import inspect
 from tidewire.codec.options import Options
-from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
-
-
-def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
-    """The messages these events make."""
-    return Encoder(Options(**options)).encode(events)
-
-
-def decode(message: Message, **options: Any) -> Iterator[Event]:
-    """The events in one message."""
-    return Decoder(Options(**options)).decode(message)
+__all__ = ["CODEC", "Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
 
 
 def capabilities(options: Options = Options()) -> Capabilities:
@@ -42,3 +29,7 @@ def capabilities(options: Options = Options()) -> Capabilities:
         | {"commit ts", "partition", "handle key", "old values", "column types", "column flags", "nullability"},
         ddl=frozenset({"commit ts", "table name", "database name", "type"}),
     )
+
+
+CODEC = Codec("craft", Encoder, Decoder, inspect, capabilities)
+encode, decode = CODEC.encode, CODEC.decode

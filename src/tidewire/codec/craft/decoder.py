@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
 
 from tidewire.codec.base import Resources
 from tidewire.codec.columns import described_column
@@ -30,19 +28,17 @@ from tidewire.model import (
     Date,
     DateTime,
     Ddl,
-    EnumValue,
     Event,
     Message,
     MySQLType,
     Row,
     RowChange,
-    SetValue,
     TableName,
     TableSchema,
-    Time,
     Timestamp,
     Value,
     Watermark,
+    grammar,
 )
 from tidewire.model.types import FLOATS, INTEGERS, STRINGS
 
@@ -57,8 +53,11 @@ class Decoder:
         self.options = options
         self.resources = resources
 
-    def decode(self, message: Message) -> Iterator[Event]:
-        """The events in one message."""
+    def decode(self, message: Message) -> list[Event]:
+        """The events in one message: all of them, or ``DecodeError``."""
+        return list(self._events(message))
+
+    def _events(self, message: Message) -> Iterator[Event]:
         data = message.value
         if data is None:
             raise DecodeError(PROTOCOL, "no value", part="value")
@@ -180,17 +179,17 @@ def read_value(column: Column, raw: bytes | None, at: int) -> Value:
     except ValueError as error:
         # A DecodeError is one too, of an integer in these bytes.
         reason = error.reason if isinstance(error, DecodeError) else error
-        raise DecodeError(PROTOCOL, f"column {column.name} ({column.base_type}): {reason}", at, "value") from None
+        raise DecodeError(PROTOCOL, f"column {column.name} ({column.mysql_type}): {reason}", at, "value") from None
 
 
-def _unsigned(_: Column, raw: bytes) -> int:
+def _unsigned(raw: bytes) -> int:
     cursor = Cursor(raw, 0, len(raw))
     number = cursor.uvarint()
     cursor.finish("integer")
     return number
 
 
-def _signed(_: Column, raw: bytes) -> int:
+def _signed(raw: bytes) -> int:
     cursor = Cursor(raw, 0, len(raw))
     number = cursor.varint()
     cursor.finish("integer")
@@ -198,7 +197,7 @@ def _signed(_: Column, raw: bytes) -> int:
 
 
 def _integer(column: Column, raw: bytes) -> int:
-    return _unsigned(column, raw) if column.unsigned else _signed(column, raw)
+    return grammar.integer(column, _unsigned(raw) if column.unsigned else _signed(raw))
 
 
 def _float(_: Column, raw: bytes) -> float:
@@ -215,16 +214,6 @@ def _text(raw: bytes) -> str:
         raise ValueError("not UTF-8") from None
 
 
-_DECIMAL = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
-
-
-def _decimal(_: Column, raw: bytes) -> Decimal:
-    text = _text(raw)
-    if _DECIMAL.fullmatch(text) is None:
-        raise ValueError(f"{text[:80]!r} is not a decimal number")
-    return Decimal(text)
-
-
 def _string(column: Column, raw: bytes) -> str | bytes:
     if column.is_binary:
         return raw
@@ -234,21 +223,24 @@ def _string(column: Column, raw: bytes) -> str | bytes:
         return raw
 
 
+def _of_text(column: Column, raw: bytes) -> Value:
+    return grammar.read_text(column, _text(raw))
+
+
 _READERS: Mapping[MySQLType, Callable[[Column, bytes], Value]] = {
+    **dict.fromkeys(MySQLType, _of_text),
     **dict.fromkeys(INTEGERS, _integer),
     **dict.fromkeys(FLOATS, _float),
     **dict.fromkeys(STRINGS, _string),
-    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, raw: _text(raw)),
+    # Signed, although TiDB flags every YEAR column as unsigned.
+    MySQLType.YEAR: lambda column, raw: grammar.integer(column, _signed(raw)),
+    MySQLType.BIT: lambda _, raw: _unsigned(raw),
+    MySQLType.ENUM: lambda column, raw: grammar.enum_value(column, _unsigned(raw)),
+    MySQLType.SET: lambda column, raw: grammar.set_value(column, _unsigned(raw)),
+    # The document has dates with slashes; what does not fit a table is refused there.
     **dict.fromkeys((MySQLType.DATE, MySQLType.NEWDATE), lambda _, raw: Date(_text(raw))),
     MySQLType.DATETIME: lambda _, raw: DateTime(_text(raw)),
     MySQLType.TIMESTAMP: lambda _, raw: Timestamp(_text(raw)),
-    MySQLType.TIME: lambda _, raw: Time(_text(raw)),
-    # Signed, although TiDB flags every YEAR column as unsigned.
-    MySQLType.YEAR: _signed,
-    MySQLType.BIT: _unsigned,
-    MySQLType.ENUM: lambda column, raw: EnumValue(_unsigned(column, raw)),
-    MySQLType.SET: lambda column, raw: SetValue(_unsigned(column, raw)),
-    MySQLType.DECIMAL: _decimal,
     # Types without values: NULL, whatever the bytes.
     **dict.fromkeys((MySQLType.UNSPECIFIED, MySQLType.NULL, MySQLType.GEOMETRY), lambda _, raw: None),
 }

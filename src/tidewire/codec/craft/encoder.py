@@ -20,7 +20,7 @@ from tidewire.codec.craft.layout import NO_PARTITION, VERSION, EventType, GroupT
 from tidewire.codec.craft.varint import PROTOCOL, reversed_uvarint, uvarint, varint
 from tidewire.codec.options import LargeMessage, Options
 from tidewire.codec.row_columns import emitted_columns
-from tidewire.errors import EncodeError, OptionError
+from tidewire.errors import EncodeError, OptionError, TidewireError
 from tidewire.model import (
     Bootstrap,
     Column,
@@ -79,6 +79,24 @@ class _Row(NamedTuple):
         return ROW_OVERHEAD + names + sum(len(cell.name) + len(cell.value or b"") + COLUMN_OVERHEAD for cell in cells)
 
 
+class _Batch:
+    """Rows that wait for their message, and the size the server believes them to have."""
+
+    def __init__(self) -> None:
+        self.rows: list[_Row] = []
+        self.size = 0
+
+    def add(self, row: _Row) -> None:
+        self.rows.append(row)
+        self.size += row.estimate
+
+    def flush(self) -> Iterator[Message]:
+        """The message of these rows, if there are any; the batch is empty afterwards."""
+        rows, self.rows, self.size = self.rows, [], 0
+        if rows:
+            yield _rows(rows)
+
+
 class Encoder:
     """Events to messages: rows packed together, DDL and watermarks alone."""
 
@@ -89,34 +107,31 @@ class Encoder:
         self.resources = resources
 
     def encode(self, events: Iterable[Event]) -> Iterator[Message]:
-        """The messages these events make, in order."""
-        batch: list[_Row] = []
-        size = 0
-        for event in events:
-            match event:
-                case RowChange():
-                    row = self._row(event)
-                    batch.append(row)
-                    size += row.estimate
-                    # The row that crosses the limit is already in: the limit is no promise.
-                    if size > self.options.batch_limit or len(batch) >= self.options.max_batch_size:
-                        yield _rows(batch)
-                        batch, size = [], 0
-                    continue
-                case Ddl():
-                    alone = _ddl(event)
-                case Watermark(ts):
-                    alone = _message([_Place(_checked_ts(ts), EventType.RESOLVED)], [b""])
-                case Bootstrap():
-                    raise EncodeError(PROTOCOL, "cannot say BOOTSTRAP: schemas travel with every row")
-                case _:
-                    assert_never(event)
-            if batch:
-                yield _rows(batch)
-                batch, size = [], 0
-            yield alone
-        if batch:
-            yield _rows(batch)
+        """The messages these events make, in order. What came before a bad event is sent before it is refused."""
+        batch = _Batch()
+        try:
+            for event in events:
+                match event:
+                    case RowChange():
+                        batch.add(self._row(event))
+                        # The row that crosses the limit is already in: the limit is no promise.
+                        if batch.size > self.options.batch_limit or len(batch.rows) >= self.options.max_batch_size:
+                            yield from batch.flush()
+                        continue
+                    case Ddl():
+                        alone = _ddl(event)
+                    case Watermark(ts):
+                        alone = _message([_Place(_checked_ts(ts), EventType.RESOLVED)], [b""])
+                    case Bootstrap():
+                        raise EncodeError(PROTOCOL, "cannot say BOOTSTRAP: schemas travel with every row")
+                    case _:
+                        assert_never(event)
+                yield from batch.flush()
+                yield alone
+        except TidewireError:
+            yield from batch.flush()
+            raise
+        yield from batch.flush()
 
     def _row(self, event: RowChange) -> _Row:
         name = event.table.name

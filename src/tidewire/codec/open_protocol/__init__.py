@@ -10,27 +10,14 @@ An event key says when, where and what kind; an event value holds the columns, e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
+from tidewire.codec.base import Codec
 from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.open_protocol.decoder import Decoder
 from tidewire.codec.open_protocol.encoder import Encoder
 from tidewire.codec.open_protocol.inspector import inspect
 from tidewire.codec.options import Options
-from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
-
-
-def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
-    """The messages these events make."""
-    return Encoder(Options(**options)).encode(events)
-
-
-def decode(message: Message, **options: Any) -> Iterator[Event]:
-    """The events in one message."""
-    return Decoder(Options(**options)).decode(message)
+__all__ = ["CODEC", "Decoder", "Encoder", "capabilities", "decode", "encode", "inspect"]
 
 
 def capabilities(options: Options = Options()) -> Capabilities:
@@ -41,3 +28,7 @@ def capabilities(options: Options = Options()) -> Capabilities:
         row=old | deleted | {"commit ts", "partition", "handle key", "column types", "column flags", "nullability"},
         ddl=frozenset({"commit ts", "table name", "database name", "type"}),
     )
+
+
+CODEC = Codec("open-protocol", Encoder, Decoder, inspect, capabilities)
+encode, decode = CODEC.encode, CODEC.decode

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
+from dataclasses import replace
 from typing import Any, Final
 
 from tidewire.codec.base import Resources
 from tidewire.codec.columns import described_column
-from tidewire.codec.jsontext import Pairs, Reader, once, read_json, shown, text
+from tidewire.codec.jsontext import Pairs, Reader, once, read_json, text
 from tidewire.codec.open_protocol.wire import PROTOCOL, Frame, MessageType, go_unquote, pairs
 from tidewire.codec.options import Options
 from tidewire.codec.size_limits import Packing
@@ -19,25 +18,20 @@ from tidewire.errors import DecodeError
 from tidewire.model import (
     Column,
     ColumnFlag,
-    Date,
-    DateTime,
     Ddl,
-    EnumValue,
     Event,
     Message,
     MySQLType,
     Row,
     RowChange,
-    SetValue,
     TableName,
     TableSchema,
-    Time,
-    Timestamp,
     Value,
     Watermark,
+    grammar,
 )
-from tidewire.model.types import BLOBS, CHARS, INTEGERS
-from tidewire.model.values import float32
+from tidewire.model.grammar import shown
+from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS
 
 
 class Decoder:
@@ -48,8 +42,11 @@ class Decoder:
         self.resources = resources
         self._packing = Packing(PROTOCOL, options, resources)
 
-    def decode(self, message: Message) -> Iterator[Event]:
-        """The events in one message."""
+    def decode(self, message: Message) -> list[Event]:
+        """The events in one message: all of them, or ``DecodeError``."""
+        return list(self._events(message))
+
+    def _events(self, message: Message) -> Iterator[Event]:
         for key, value in pairs(message.key, message.value):
             yield self._event(key, value)
 
@@ -187,40 +184,19 @@ def _column(reader: Reader, name: str) -> tuple[Column, Value]:
     try:
         return column, _READERS[type_](column, raw)
     except (ValueError, OverflowError) as error:
-        raise reader.refuse(f"column {name} ({column.base_type}): {error}", "v") from None
+        raise reader.refuse(f"column {name} ({column.mysql_type}): {error}", "v") from None
 
 
 def _integer(column: Column, raw: Any) -> int:
-    low, high = (0, 1 << 64) if column.unsigned else (-1 << 63, 1 << 63)
-    if column.flags is None:
-        high = 1 << 64  # whether it is unsigned was not told
-    if type(raw) is not int or not low <= raw < high:
-        raise ValueError(f"{shown(raw)} is not {'an unsigned' if column.unsigned else 'a signed'} 64-bit integer")
-    return raw
-
-
-def _unsigned(_: Column, raw: Any) -> int:
-    if type(raw) is not int or not 0 <= raw < 1 << 64:
-        raise ValueError(f"{shown(raw)} is not an unsigned 64-bit integer")
-    return raw
+    if column.flags is None and type(raw) is int:
+        column = replace(column, unsigned=raw >= 0)  # whether it is unsigned was not told
+    return grammar.integer(column, raw)
 
 
 def _float(column: Column, raw: Any) -> float:
     if type(raw) not in (int, float):
         raise ValueError(f"{shown(raw)} is not a number")
-    number = float(raw)
-    if not math.isfinite(number):
-        raise ValueError("the number is too large")
-    return float32(number) if column.type is MySQLType.FLOAT else number
-
-
-_DECIMAL = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
-
-
-def _decimal(_: Column, raw: Any) -> Decimal:
-    if _DECIMAL.fullmatch(_text(raw)) is None:
-        raise ValueError(f"{shown(raw)} is not a decimal number")
-    return Decimal(raw)
+    return grammar.floating(column, float(raw))
 
 
 def _text(raw: Any) -> str:
@@ -252,19 +228,17 @@ def _as_is(_: Column, raw: Any) -> Value:
     return text(raw) if isinstance(raw, str) else raw
 
 
+def _of_text(column: Column, raw: Any) -> Value:
+    return grammar.read_text(column, _text(raw))
+
+
 _READERS: Mapping[MySQLType, Callable[[Column, Any], Value]] = {
-    **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _integer),
-    **dict.fromkeys((MySQLType.FLOAT, MySQLType.DOUBLE), _float),
-    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, raw: _text(raw)),
+    **dict.fromkeys(MySQLType, _of_text),
+    **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, _integer),
+    **dict.fromkeys(FLOATS, _float),
     **dict.fromkeys(CHARS, _string),
     **dict.fromkeys(BLOBS, _base64),
     **dict.fromkeys((MySQLType.UNSPECIFIED, MySQLType.NULL, MySQLType.GEOMETRY), _as_is),
-    **dict.fromkeys((MySQLType.DATE, MySQLType.NEWDATE), lambda _, raw: Date(_text(raw))),
-    MySQLType.DATETIME: lambda _, raw: DateTime(_text(raw)),
-    MySQLType.TIMESTAMP: lambda _, raw: Timestamp(_text(raw)),
-    MySQLType.TIME: lambda _, raw: Time(_text(raw)),
-    MySQLType.BIT: _unsigned,
-    MySQLType.ENUM: lambda column, raw: EnumValue(_unsigned(column, raw)),
-    MySQLType.SET: lambda column, raw: SetValue(_unsigned(column, raw)),
-    MySQLType.DECIMAL: _decimal,
+    MySQLType.ENUM: grammar.enum_value,
+    MySQLType.SET: grammar.set_value,
 }

@@ -6,28 +6,15 @@ values mean nothing without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
+from tidewire.codec.base import Codec
 from tidewire.codec.capabilities import Capabilities
 from tidewire.codec.options import IntegrityCheck, Options
 from tidewire.codec.simple.decoder import Decoder
 from tidewire.codec.simple.encoder import Encoder
 from tidewire.codec.simple.inspector import inspect
 from tidewire.codec.simple.schema import SchemaCache
-from tidewire.model import Event, Message
 
-__all__ = ["Decoder", "Encoder", "SchemaCache", "capabilities", "decode", "encode", "inspect"]
-
-
-def encode(events: Iterable[Event], **options: Any) -> Iterator[Message]:
-    """The messages these events make."""
-    return Encoder(Options(**options)).encode(events)
-
-
-def decode(message: Message, **options: Any) -> Iterator[Event]:
-    """The event in one message. A row needs a :class:`Decoder` that has seen its schema."""
-    return Decoder(Options(**options)).decode(message)
+__all__ = ["CODEC", "Decoder", "Encoder", "SchemaCache", "capabilities", "decode", "encode", "inspect"]
 
 
 def capabilities(options: Options = Options()) -> Capabilities:
@@ -64,3 +51,7 @@ _ROW_FACTS = frozenset(
         "time zones",
     }
 )
+
+
+CODEC = Codec("simple", Encoder, Decoder, inspect, capabilities)
+encode, decode = CODEC.encode, CODEC.decode

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from operator import index
 from typing import Any, Final, TypeAlias
 
-from tidewire.codec.jsontext import shown
 from tidewire.codec.simple import json_format
 from tidewire.codec.simple.avro_wire import read, write
-from tidewire.codec.simple.json_format import enum_value, finite, read_timestamp, set_value, textual, write_timestamp
+from tidewire.codec.simple.json_format import finite, read_timestamp, textual, write_timestamp
 from tidewire.codec.simple.wire import BOOTSTRAP, OP_WORDS, PROTOCOL, WATERMARK, Wire
 from tidewire.errors import DecodeError
-from tidewire.model import Column, MySQLType, Value
+from tidewire.model import Column, MySQLType, Value, grammar
+from tidewire.model.grammar import shown
 from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
 from tidewire.model.values import float32
 
@@ -210,19 +210,17 @@ _WRITERS: Mapping[MySQLType, Callable[[Column, Any, str], Branch]] = {
 
 
 def _integer(column: Column, value: int) -> int:
-    if column.unsigned and value < 0:
-        raise ValueError(f"{value} is below zero")
-    return value
+    return grammar.integer(column, value)
 
 
 def _unsigned_bigint(column: Column, value: int) -> int:
     if not column.unsigned:
         raise ValueError("an unsigned value in a signed column")
-    return _to_unsigned(value)
+    return grammar.integer(column, _to_unsigned(value))
 
 
 def _float(column: Column, value: float) -> float:
-    return float32(finite(value)) if column.type is MySQLType.FLOAT else finite(value)
+    return grammar.floating(column, value)
 
 
 def _string(column: Column, value: str) -> Value:
@@ -254,7 +252,7 @@ _READERS: Mapping[MySQLType, _Readers] = {
     MySQLType.TIMESTAMP: {"Timestamp": lambda _, **fields: read_timestamp(fields), **_TEXT},
     # A number from the classic server, text from the new one.
     MySQLType.BIT: {"Long": lambda _, value: _to_unsigned(value), **_TEXT},
-    MySQLType.ENUM: {"Long": lambda column, value: enum_value(column, _to_unsigned(value))},
-    MySQLType.SET: {"Long": lambda column, value: set_value(column, _to_unsigned(value))},
+    MySQLType.ENUM: {"Long": lambda column, value: grammar.enum_value(column, _to_unsigned(value))},
+    MySQLType.SET: {"Long": lambda column, value: grammar.set_value(column, _to_unsigned(value))},
 }
 """How a value is read, per type and branch."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from tidewire.codec.base import Resources
 from tidewire.codec.checksum import row_checksum
-from tidewire.codec.jsontext import Reader, shown
+from tidewire.codec.jsontext import Reader
 from tidewire.codec.options import CorruptionHandling, IntegrityCheck, Options
 from tidewire.codec.simple.formats import format_of
 from tidewire.codec.simple.schema import SchemaCache, signed, table_from_wire
@@ -30,6 +31,7 @@ from tidewire.model import (
     Watermark,
 )
 from tidewire.model.ddl import TYPE_OF_KIND
+from tidewire.model.grammar import shown
 
 
 class Decoder:
@@ -53,8 +55,15 @@ class Decoder:
             **dict.fromkeys(_OPS, self._row),
         }
 
-    def decode(self, message: Message) -> Iterator[Event]:
-        """The event in one message."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The schemas it has seen go along."""
+        return type(self), (self.options, self.resources, self.schemas)
+
+    def decode(self, message: Message) -> list[Event]:
+        """The events in one message: all of them, or ``DecodeError``."""
+        return list(self._events(message))
+
+    def _events(self, message: Message) -> Iterator[Event]:
         reader = self._load(message, "value")
         word = reader.string("type")
         read = self._readers.get(word)

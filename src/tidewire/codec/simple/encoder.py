@@ -7,7 +7,6 @@ from typing import Any, assert_never
 
 from tidewire.codec.base import Resources
 from tidewire.codec.checksum import row_checksum
-from tidewire.codec.jsontext import shown
 from tidewire.codec.options import IntegrityCheck, LargeMessage, Options
 from tidewire.codec.row_columns import emitted_columns, handle_key_columns
 from tidewire.codec.simple.formats import format_of
@@ -30,6 +29,7 @@ from tidewire.model import (
     Value,
     Watermark,
 )
+from tidewire.model.grammar import shown
 
 
 class Encoder:
@@ -40,6 +40,9 @@ class Encoder:
         self.resources = resources
         self._packing = Packing(PROTOCOL, options, resources)
         self._format = format_of(options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.options, self.resources)
 
     def encode(self, events: Iterable[Event]) -> Iterator[Message]:
         """The messages these events make, in order."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any, Final
 
 from tidewire.codec.gotext import STANDARD, plain_decimal, plain_number
-from tidewire.codec.jsontext import Reader, once, read_json, shown, text
+from tidewire.codec.jsontext import Reader, once, read_json, text
 from tidewire.codec.simple.wire import PROTOCOL, Wire
-from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValue, Time, Timestamp, Value
+from tidewire.model import Column, MySQLType, Timestamp, Value, grammar
+from tidewire.model.grammar import shown
 from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
-from tidewire.model.values import enum_text, float32, set_text
 
 _ORDER: Final = (
     "version", "database", "table", "tableID", "type", "sql", "commitTs", "buildTs", "schemaVersion",
@@ -88,20 +86,12 @@ def read_timestamp(raw: Wire) -> Timestamp:
     location, value = raw.get("location", ""), raw.get("value")
     if not isinstance(location, str) or not isinstance(value, str):
         raise ValueError("a timestamp is a value and a location, both text")
-    return Timestamp(plain_text(value), zone=plain_text(location) or None)
+    return Timestamp(grammar.DATETIME.check(value), zone=grammar.utf8(location) or None)
 
 
 def write_timestamp(value: Timestamp, zone: str) -> Wire:
     """A TIMESTAMP with the zone its text is in: its own, or else the server's."""
     return {"location": value.zone or zone, "value": value.text}
-
-
-def plain_text(raw: str) -> str:
-    """Text that is certainly UTF-8."""
-    found = text(raw)
-    if not isinstance(found, str):
-        raise ValueError(f"{shown(found)} is not UTF-8")
-    return found
 
 
 def textual(value: Any) -> str | bytes:
@@ -137,66 +127,13 @@ _WRITERS: Mapping[MySQLType, _Writer] = {
     MySQLType.TIMESTAMP: lambda _, value, zone: write_timestamp(value, zone),
 }
 
-_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
-_DECIMAL = re.compile(r"-?\d{1,65}(\.\d{1,30})?", re.ASCII)
-_FLOAT = re.compile(r"-?\d{1,400}(\.\d{1,400})?([eE][-+]?\d{1,3})?", re.ASCII)
-
-
-def _matching(pattern: re.Pattern[str], raw: str, what: str) -> str:
-    if pattern.fullmatch(raw) is None:
-        raise ValueError(f"{shown(raw)} is not {what}")
-    return raw
-
-
-def _integer(column: Column, raw: str) -> int:
-    number = int(_matching(_INTEGER, raw, "an integer"))
-    low, high = (0, 1 << 64) if column.unsigned else (-1 << 63, 1 << 63)
-    if not low <= number < high:
-        raise ValueError(f"{number} is not {'an unsigned' if column.unsigned else 'a signed'} 64-bit integer")
-    return number
-
-
-def _unsigned(_: Column, raw: str) -> int:
-    number = int(_matching(_INTEGER, raw, "an integer"))
-    if not 0 <= number < 1 << 64:
-        raise ValueError(f"{number} is not an unsigned 64-bit integer")
-    return number
-
-
-def _float(column: Column, raw: str) -> float:
-    number = finite(float(_matching(_FLOAT, raw, "a number")))
-    return float32(number) if column.type is MySQLType.FLOAT else number
-
 
 def _string(column: Column, raw: str) -> str | bytes:
-    return base64.b64decode(plain_text(raw), validate=True) if column.is_binary else text(raw)
-
-
-def enum_value(column: Column, index: int) -> EnumValue:
-    """An ENUM's value with its name, which the schema tells."""
-    return EnumValue(index, enum_text(index, column.elements))
-
-
-def set_value(column: Column, mask: int) -> SetValue:
-    """A SET's value with its names, which the schema tells."""
-    return SetValue(mask, set_text(mask, column.elements))
+    return base64.b64decode(grammar.utf8(raw), validate=True) if column.is_binary else text(raw)
 
 
 READERS: Mapping[MySQLType, Callable[[Column, str], Value]] = {
-    **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _integer),
-    **dict.fromkeys(FLOATS, _float),
+    **grammar.READERS,
     **dict.fromkeys(STRINGS, _string),
-    **dict.fromkeys((MySQLType.DATE, MySQLType.NEWDATE), lambda _, raw: Date(plain_text(raw))),
-    **dict.fromkeys(
-        (MySQLType.JSON, MySQLType.VECTOR, MySQLType.UNSPECIFIED, MySQLType.NULL, MySQLType.GEOMETRY),
-        lambda _, raw: plain_text(raw),
-    ),
-    MySQLType.DATETIME: lambda _, raw: DateTime(plain_text(raw)),
-    MySQLType.TIMESTAMP: lambda _, raw: Timestamp(plain_text(raw)),
-    MySQLType.TIME: lambda _, raw: Time(plain_text(raw)),
-    MySQLType.BIT: _unsigned,
-    MySQLType.ENUM: lambda column, raw: enum_value(column, _unsigned(column, raw)),
-    MySQLType.SET: lambda column, raw: set_value(column, _unsigned(column, raw)),
-    MySQLType.DECIMAL: lambda _, raw: Decimal(_matching(_DECIMAL, raw, "a decimal number")),
 }
 """How a value is read from text, per type; Avro shares those it writes as text too."""

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tidewire.codec.jsontext import Reader, shown, text
+from tidewire.codec.jsontext import Reader, text
 from tidewire.codec.simple.wire import Wire
 from tidewire.model import Column, Index, MySQLType, TableName, TableSchema
+from tidewire.model.grammar import shown
 from tidewire.model.types import FLOATS, TEXTUAL, TypeText, parse_type
 
 SYNTHETIC_PRIMARY = "primary"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from tidewire.arrow.convert import text_reader
+from tidewire.arrow.convert import scalar_of_text
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.to_model import Fractions, restored
 from tidewire.model import Column, TableSchema
@@ -49,7 +49,7 @@ def _values(values: pa.Array, column: Column, mask: Mask | None, rules: Rules, p
     if text is None:
         return pa.nulls(len(values), values.type)
     if isinstance(text, str) and not (column.type in ENUM_SET and column.elements):
-        return pa.repeat(text_reader(column, policy)([text])[0], len(values))
+        return pa.repeat(scalar_of_text(text, column, policy), len(values))
     return pa.repeat(pa.scalar(text, values.type), len(values))
 
 

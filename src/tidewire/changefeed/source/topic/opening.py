@@ -13,10 +13,9 @@ from tidewire.changefeed.config.resolve import resolved
 from tidewire.changefeed.config.sections import DEFAULT
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.uri import SinkKind, SinkURI
-from tidewire.changefeed.sink.resources import resources_for
 from tidewire.changefeed.source.topic.reader import Reader
 from tidewire.changefeed.source.topic.source import TopicSource
-from tidewire.codec import PROTOCOLS
+from tidewire.codec import PROTOCOLS, Resources
 from tidewire.errors import ChangefeedError, MissingExtra
 
 INVALID = "CDC:ErrSinkURIInvalid"
@@ -38,7 +37,7 @@ def open_topics(uri: str) -> TopicSource:
         raise ChangefeedError(UNKNOWN, f"{parsed}: the topics' protocol must be given, as in ?protocol=simple: {known}")
     reader = _READERS[settings.kind](settings)
     options = settings.options
-    return TopicSource(reader, settings.protocol, options, resources_for(options), follow=follow)
+    return TopicSource(reader, settings.protocol, options, Resources.of(options), follow=follow)
 
 
 def _files(settings: Settings) -> Reader:
