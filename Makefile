@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JARS := $(VENV)/.jars
 NATIVE := $(VENV)/.native
+QUIX := $(VENV)/quix/.ready
 WORKERS ?= 3
 
 .DEFAULT_GOAL := help
@@ -38,6 +39,12 @@ $(NATIVE): $(READY) native/Cargo.toml native/pyproject.toml $(wildcard native/sr
 		echo "$(LEFT_OUT) its build failed, see $(VENV)/native.log. $(PYTHON_READS)"; \
 	fi
 
+# Quix Streams holds the client of Kafka back at an older version, so it lives apart from everything else.
+$(QUIX): $(READY)
+	$(PYTHON) -m venv $(VENV)/quix
+	$(VENV)/quix/bin/pip install --quiet --disable-pip-version-check 'quixstreams>=3.28,<4'
+	@touch $@
+
 .PHONY: setup
 setup: $(JARS) $(NATIVE) ## Make the virtual environment, build the native kernel, fetch the Spark jars
 
@@ -49,7 +56,7 @@ demo: $(JARS) ## A tour: a workload in five protocols becomes tables, checked
 	@$(BIN)/tidewire demo
 
 .PHONY: test
-test: $(JARS) $(NATIVE) ## Run all tests
+test: $(JARS) $(NATIVE) $(QUIX) ## Run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: matrix
