@@ -13,7 +13,7 @@ from tidewire.arrow import BatchDecoder, Decoded
 from tidewire.arrow.kernel import Kernel
 from tidewire.arrow.plan import Groups
 from tidewire.codec import Options, Resources
-from tidewire.model import Message, TableSchema
+from tidewire.model import Message
 
 NATIVE_IS_HERE = find_spec("tidewire_native") is not None
 
@@ -73,17 +73,9 @@ def agreed(
 
 
 def whole(decoded: Decoded) -> tuple[Any, ...]:
-    """All that was decoded, in an order that does not depend on who read a row.
-
-    The reason of a reject is left out: its words depend on the other messages of the batch.
-    """
-    tables: dict[TableSchema, list[pa.RecordBatch]] = {}
-    for plan, rows in decoded.batches:
-        tables.setdefault(plan.table, []).append(rows)
-    batches = {
-        table: pa.Table.from_batches(parts).combine_chunks().sort_by([("_pos", "ascending"), ("_sub", "ascending")])
-        for table, parts in tables.items()
-    }
+    """All that was decoded, but for the reason of a reject: its words depend on the other messages of the batch."""
+    batches = {plan.table: rows for plan, rows in decoded.batches}
+    assert len(batches) == len(decoded.batches)
     parked = [(pos, str(missing)) for pos, missing in decoded.parked]
     rejects = [(reject.pos, reject.at, reject.part, reject.key, reject.value) for reject in decoded.rejects]
     warnings = sorted(set(decoded.warnings))

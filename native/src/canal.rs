@@ -140,7 +140,7 @@ impl Protocol for Canal {
         Err(if self.unknown.is_some() { Unread::Unknown { sub: 0 } } else { Unread::Left })
     }
 
-    fn learn(&mut self, table: usize, tables: &Tables) -> bool {
+    fn learn(&mut self, table: usize, _: Option<i64>, tables: &Tables) -> bool {
         let Some((head, op, mut shape, names)) = self.unknown.take() else {
             return false;
         };

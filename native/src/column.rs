@@ -384,8 +384,15 @@ impl Column {
                 Moment::Known(_) => None,
                 Moment::Impossible => zeros.count(self),
             },
-            Kind::DateText => matches!(text::day(value)?, Day::Known(_)).then(|| self.bytes(value))?,
-            Kind::ClockText => matches!(text::moment(value)?, Moment::Known(_)).then(|| self.bytes(value))?,
+            Kind::DateText => {
+                text::is_any_day(value).then_some(())?;
+                self.bytes(value)
+            }
+            Kind::ClockText => {
+                text::is_any_day(value.get(..10)?).then_some(())?;
+                text::moment(value)?;
+                self.bytes(value)
+            }
         }
     }
 

@@ -7,6 +7,7 @@ mod image;
 mod json;
 mod open;
 mod protocol;
+mod simple_json;
 mod table;
 mod text;
 
@@ -36,10 +37,11 @@ struct Kernel {
 #[pymethods]
 impl Kernel {
     #[new]
-    fn new(protocol: &str, before: bool, zeros_to_null: bool) -> PyResult<Kernel> {
+    fn new(protocol: &str, before: bool, zeros_to_null: bool, zone: &str) -> PyResult<Kernel> {
         let protocol: Box<dyn Protocol> = match protocol {
             "canal-json" => Box::new(canal::Canal::new()),
             "open-protocol" => Box::new(open::Open::default()),
+            "simple-json" => Box::new(simple_json::SimpleJson::new(zone)),
             _ => {
                 return Err(PyValueError::new_err(format!("the protocol {protocol} is not known")));
             }
@@ -60,13 +62,15 @@ impl Kernel {
     }
 
     /// Read messages from one on. The message, and the event in it, whose shape is unknown; None at the end.
+    ///
+    /// If messages that are left change what the messages behind them mean, the scan stops at each, without an event.
     fn scan(
         &mut self,
         py: Python<'_>,
         keys: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
         start: usize,
-    ) -> PyResult<Option<(usize, usize)>> {
+    ) -> PyResult<Option<(usize, Option<usize>)>> {
         use arrow_array::Array;
         let (keys, values) = (capsule::import(keys)?, capsule::import(values)?);
         if keys.len() != values.len() {
@@ -79,8 +83,9 @@ impl Kernel {
                 let value = if values.is_null(at) { b"" } else { values.value(at) };
                 match self.protocol.message(key, value, at as i32, &mut self.tables) {
                     Ok(()) => {}
+                    Err(Unread::Left) if self.protocol.stops() => return Some((at, None)),
                     Err(Unread::Left) => self.left.push(at as i32),
-                    Err(Unread::Unknown { sub }) => return Some((at, sub)),
+                    Err(Unread::Unknown { sub }) => return Some((at, Some(sub))),
                 }
                 at += 1;
             }
@@ -91,13 +96,18 @@ impl Kernel {
     }
 
     /// Rows of the unknown shape are those of a table, if the table has their columns.
-    fn learn(&mut self, table: usize) -> bool {
-        self.protocol.learn(table, &self.tables)
+    fn learn(&mut self, table: usize, partition: Option<i64>) -> bool {
+        self.protocol.learn(table, partition, &self.tables)
     }
 
     /// Rows of the unknown shape are left to the caller from now on.
     fn refuse(&mut self) {
         self.protocol.refuse();
+    }
+
+    /// Shapes may have come to mean something else: they have to be learnt again.
+    fn forget(&mut self) {
+        self.protocol.forget();
     }
 
     /// The rows of each table that has some, the messages that were left, and how many zero dates became NULL.
@@ -144,5 +154,5 @@ mod tidewire_native {
 
     /// The protocols that this kernel reads.
     #[pymodule_export]
-    const PROTOCOLS: [&str; 2] = ["canal-json", "open-protocol"];
+    const PROTOCOLS: [&str; 3] = ["canal-json", "open-protocol", "simple-json"];
 }

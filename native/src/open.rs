@@ -62,7 +62,7 @@ impl Protocol for Open {
         })
     }
 
-    fn learn(&mut self, table: usize, tables: &Tables) -> bool {
+    fn learn(&mut self, table: usize, _: Option<i64>, tables: &Tables) -> bool {
         let Some(mut unknown) = self.unknown.take() else { return false };
         let known = tables.all.get(table).is_some_and(|table| table.has(&unknown.columns));
         unknown.shape.table = known.then_some(table);

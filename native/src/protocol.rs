@@ -15,15 +15,23 @@ pub enum Unread {
 
 /// Reads the rows of messages whose shapes Python taught it.
 pub trait Protocol: Send + Sync {
+    /// Do messages that are left change what the messages behind them mean? Then Python reads each at once.
+    fn stops(&self) -> bool {
+        false
+    }
+
     /// Put all rows of a message into tables, or none.
     fn message(&mut self, key: &[u8], value: &[u8], pos: i32, tables: &mut Tables) -> Result<(), Unread>;
 
-    /// Rows of the shape that was unknown are those of a table. False, and rows of this shape are left to Python, if
+    /// Rows of the shape that was unknown are those of a table, of a partition if the protocol does not say it. False, and rows of this shape are left to Python, if
     /// the table does not have the columns of the row.
-    fn learn(&mut self, table: usize, tables: &Tables) -> bool;
+    fn learn(&mut self, table: usize, partition: Option<i64>, tables: &Tables) -> bool;
 
     /// Rows of the shape that was unknown are left to Python from now on.
     fn refuse(&mut self);
+
+    /// Shapes may have come to mean something else: they have to be learnt again.
+    fn forget(&mut self) {}
 }
 
 const KEPT: usize = 4096;

@@ -55,7 +55,17 @@ impl Image {
         }
     }
 
-    fn truncate(&mut self, length: usize) {
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The number of the column with this name.
+    pub fn number(&self, name: &[u8]) -> Option<usize> {
+        self.fields.iter().position(|field| field.name().as_bytes() == name)
+    }
+
+    /// Take back what is behind so many rows.
+    pub fn truncate(&mut self, length: usize) {
         let built = self.columns.first().map_or(0, Column::len);
         self.blank = length.saturating_sub(built);
         for column in &mut self.columns {

@@ -153,6 +153,12 @@ pub fn day(text: &[u8]) -> Option<Day> {
     (year > 0).then(|| Day::Known(days_since_1970(year, month, day)))
 }
 
+/// Is this a date of MySQL's: of the calendar, or with a month or a day that it does not have?
+pub fn is_any_day(text: &[u8]) -> bool {
+    let [_, _, _, _, b'-', m0, m1, b'-', d0, d1] = *text else { return false };
+    day(text).is_some() && number::<2>(&[m0, m1]) <= Some(12) && number::<2>(&[d0, d1]) <= Some(31)
+}
+
 fn month_length(year: u32, month: u32) -> u32 {
     match month {
         2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,

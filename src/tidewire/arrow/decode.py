@@ -274,15 +274,27 @@ class _Built:
             self._parts.setdefault(plan, []).append(part)
 
     def batches(self) -> Iterator[Rows]:
-        """One batch for each plan, of the messages that were taken; what was built is given away."""
+        """One batch for each table shape, of the messages that were taken, in their order; what was built is given away."""
         invalid, again = pa.array(self.invalid, pa.int32()), pa.array({*self.invalid, *self.again}, pa.int32())
-        while self._parts:
-            plan = next(iter(self._parts))
-            lost = invalid if plan.by_codec else again
-            parts = [_without(part, lost) for part in self._parts.pop(plan)] if len(lost) else self._parts.pop(plan)
-            batch = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        plans: dict[TableSchema, list[Plan]] = {}
+        for plan in self._parts:
+            plans.setdefault(plan.table, []).append(plan)
+        for same in plans.values():
+            parts = []
+            for plan in same:
+                lost = invalid if plan.by_codec else again
+                parts += [_without(part, lost) if len(lost) else part for part in self._parts.pop(plan)]
+            batch = _ordered(parts[0] if len(parts) == 1 else pa.concat_batches(parts))
             if batch.num_rows:
-                yield Rows(plan, batch)
+                yield Rows(same[0], batch)
+
+
+def _ordered(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows in the order of their messages: who read a message does not show."""
+    places = pc.add(pc.shift_left(rows.column("_pos").cast(pa.int64()), 32), rows.column("_sub").cast(pa.int64()))
+    if pc.all(pc.less_equal(places[:-1], places[1:]), min_count=0).as_py():
+        return rows
+    return rows.take(pc.sort_indices(places))
 
 
 def _without(part: pa.RecordBatch, bad: pa.Array) -> pa.RecordBatch:

@@ -18,7 +18,8 @@ from tidewire.arrow.policy import Policy
 from tidewire.arrow.temporal import zoned
 from tidewire.arrow.types import UNSIGNED_BIGINT, arrow_type
 from tidewire.codec.base import Decoder
-from tidewire.codec.options import Compression, Options
+from tidewire.codec.options import Compression, IntegrityCheck, Options
+from tidewire.codec.simple.decoder import Decoder as SimpleDecoder
 from tidewire.errors import DecodeError, SchemaUnknown
 from tidewire.model import Column, Message, MySQLType, RowChange, TableSchema
 from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS
@@ -48,10 +49,13 @@ class NativeRows:
         self._decoder = decoder
         self._plan_of = plan_of
         self._before = before
+        self._schemas = decoder.schemas if isinstance(decoder, SimpleDecoder) else None
         self._forget()
 
     def _forget(self) -> None:
-        self._kernel: Any = kernel.native().Kernel(self._name, self._before, self._policy.nulls_dates)
+        self._kernel: Any = kernel.native().Kernel(
+            self._name, self._before, self._policy.nulls_dates, self._policy.time_zone
+        )
         self._plans: list[Plan] = []
         self._numbers: dict[TableSchema, int | None] = {}
 
@@ -62,14 +66,22 @@ class NativeRows:
         """
         if len(self._plans) > _KEPT:
             self._forget()
+        self._kernel.forget()  # What a schema's version means is the codec's to say, which forgets old schemas.
         keys, values = (messages.column(part).cast(pa.binary()) for part in ("key", "value"))
         self._left: list[int] = []
         start = 0
         while (stop := self._scan(keys, values, start)) is not None:
             start, sub = stop
-            if not self._learn(Message(keys[start].as_py(), values[start].as_py()), sub):
+            if sub is not None and self._learn(Message(keys[start].as_py(), values[start].as_py()), sub):
+                continue
+            if self._schemas is None:
                 self._left.append(start)
-                start += 1
+            else:
+                changes = self._schemas.changes
+                yield start, 1
+                if self._schemas.changes != changes:
+                    self._kernel.forget()
+            start += 1
         self._rows, left, zeros = self._kernel.take()
         if zeros:
             self._policy.count("zero dates", zeros)
@@ -82,9 +94,9 @@ class NativeRows:
             yield plan, self._finished(plan, pa.record_batch(rows))
         self._rows = []
 
-    def _scan(self, keys: pa.Array, values: pa.Array, start: int) -> tuple[int, int] | None:
+    def _scan(self, keys: pa.Array, values: pa.Array, start: int) -> tuple[int, int | None] | None:
         try:
-            stop: tuple[int, int] | None = self._kernel.scan(keys, values, start)
+            stop: tuple[int, int | None] | None = self._kernel.scan(keys, values, start)
         except RuntimeError as error:
             self._forget()
             raise KernelFault(str(error)) from None
@@ -97,10 +109,10 @@ class NativeRows:
         except (DecodeError, SchemaUnknown, IndexError):
             return False
         number = self._number(event.table) if isinstance(event, RowChange) else None
-        if number is None:
+        if number is None or not isinstance(event, RowChange):
             self._kernel.refuse()
-            return False
-        learnt: bool = self._kernel.learn(number)
+            return self._schemas is not None  # The kernel stops again, to leave the message.
+        learnt: bool = self._kernel.learn(number, event.partition_id)
         return learnt
 
     def _number(self, table: TableSchema) -> int | None:
@@ -146,6 +158,8 @@ def native_rows(
 ) -> NativeRows | None:
     """The native kernel for messages of a protocol; None if it does not read them."""
     if options.large_message_handle_compression is not Compression.NONE:
+        return None
+    if options.integrity_check_level is not IntegrityCheck.NONE:
         return None
     if name not in kernel.native().PROTOCOLS:
         return None

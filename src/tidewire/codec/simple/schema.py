@@ -235,7 +235,8 @@ class SchemaCache:
     """
 
     def __init__(self, size: int = 20_000) -> None:
-        """A cache of so many entries; a schema takes two."""
+        """A cache of so many entries; a schema takes two. ``changes`` says how often an entry came or went."""
+        self.changes = 0
         self._size = size
         self._schemas: OrderedDict[tuple[TableName, int, int | None], TableSchema] = OrderedDict()
 
@@ -246,10 +247,12 @@ class SchemaCache:
         """Remember a schema, unless one is there already."""
         for table_id in (schema.table_id, None):
             key = schema.name, schema.version or 0, table_id
+            self.changes += key not in self._schemas
             self._schemas.setdefault(key, schema)
             self._schemas.move_to_end(key)
         while len(self._schemas) > self._size:
             self._schemas.popitem(last=False)
+            self.changes += 1
 
     def find(self, name: TableName, version: int, table_id: int) -> TableSchema | None:
         """The schema of a row with that physical table id, if it came by."""
