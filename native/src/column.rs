@@ -13,11 +13,14 @@ use std::sync::Arc;
 /// What a column's values are, and which Arrow type they have. Python names them; see `tidewire.arrow.native`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
+    /// Integers of a range.
     Int32 {
-        unsigned: bool,
+        low: i64,
+        high: i64,
     },
     Int64 {
-        unsigned: bool,
+        low: i64,
+        high: i64,
     },
     /// An unsigned integer of 64 bits, in a decimal of 20 digits.
     Wide,
@@ -52,14 +55,12 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of this name; `size` and `scale` are those of a decimal.
-    pub fn of(name: &str, size: u8, scale: u8, names: Vec<String>) -> Option<Kind> {
+    /// The kind of this name; `size` and `scale` are those of a decimal, `low` and `high` those of an integer.
+    pub fn of(name: &str, (size, scale): (u8, u8), (low, high): (i64, i64), names: Vec<String>) -> Option<Kind> {
         let names = || names.iter().map(|name| name.as_bytes().to_vec()).collect();
         Some(match name {
-            "int32" => Kind::Int32 { unsigned: false },
-            "uint32" => Kind::Int32 { unsigned: true },
-            "int64" => Kind::Int64 { unsigned: false },
-            "uint64" => Kind::Int64 { unsigned: true },
+            "int32" => Kind::Int32 { low, high },
+            "int64" => Kind::Int64 { low, high },
             "wide" => Kind::Wide,
             "float" => Kind::Float,
             "double" => Kind::Double,
@@ -300,8 +301,8 @@ impl Column {
     #[inline]
     pub fn signed(&mut self, value: i64) -> Option<()> {
         match self.kind {
-            Kind::Int32 { unsigned: false } => self.int32(i32::try_from(value).ok()?),
-            Kind::Int64 { unsigned: false } => self.int64(value),
+            Kind::Int32 { low, high } if low <= value && value <= high => self.int32(i32::try_from(value).ok()?),
+            Kind::Int64 { low, high } if low <= value && value <= high => self.int64(value),
             _ => self.unsigned(u64::try_from(value).ok()?),
         }
     }
@@ -310,8 +311,7 @@ impl Column {
     #[inline]
     pub fn unsigned(&mut self, value: u64) -> Option<()> {
         match &self.kind {
-            Kind::Int32 { .. } => self.int32(i32::try_from(value).ok()?),
-            Kind::Int64 { .. } => self.int64(i64::try_from(value).ok()?),
+            Kind::Int32 { .. } | Kind::Int64 { .. } => None,
             Kind::Wide => self.int128(i128::from(value)),
             Kind::Enum { names } => {
                 let Data::Bytes { ends, bytes } = &mut self.data else {
@@ -361,11 +361,13 @@ impl Column {
     pub fn text(&mut self, value: &[u8], zeros: &mut Zeros) -> Option<()> {
         match self.kind {
             Kind::Text => self.bytes(value),
-            Kind::Int32 { unsigned: false } => self.int32(i32::try_from(text::signed(value)?).ok()?),
-            Kind::Int64 { unsigned: false } => self.int64(text::signed(value)?),
-            Kind::Int32 { .. } | Kind::Int64 { .. } | Kind::Wide | Kind::Enum { .. } | Kind::Set { .. } => {
-                self.unsigned(text::unsigned(value)?)
+            Kind::Int32 { low, .. } | Kind::Int64 { low, .. } => {
+                // A minus zero is left to Python, unless the column is signed.
+                let number = text::signed(value)?;
+                (low < 0 || value.first() != Some(&b'-')).then_some(())?;
+                self.signed(number)
             }
+            Kind::Wide | Kind::Enum { .. } | Kind::Set { .. } => self.unsigned(text::unsigned(value)?),
             Kind::Float | Kind::Double => self.float(text::float(value)?),
             Kind::Decimal { precision, scale } => self.int128(text::decimal(value, precision, scale)?),
             Kind::DecimalText => text::is_plain_decimal(value).then(|| self.bytes(value))?,
@@ -384,15 +386,8 @@ impl Column {
                 Moment::Known(_) => None,
                 Moment::Impossible => zeros.count(self),
             },
-            Kind::DateText => {
-                text::is_any_day(value).then_some(())?;
-                self.bytes(value)
-            }
-            Kind::ClockText => {
-                text::is_any_day(value.get(..10)?).then_some(())?;
-                text::moment(value)?;
-                self.bytes(value)
-            }
+            Kind::DateText => text::day(value).and_then(|_| self.bytes(value)),
+            Kind::ClockText => text::moment(value).and_then(|_| self.bytes(value)),
         }
     }
 

@@ -19,8 +19,8 @@ use pyo3::types::PyTuple;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use table::{Table, Tables};
 
-/// A column: its name, its kind, a decimal's precision and scale, the names of an ENUM or SET.
-type ColumnSpec = (String, String, u8, u8, Vec<String>);
+/// A column: its name, its kind, a decimal's precision and scale, an integer's range, the names of an ENUM or SET.
+type ColumnSpec = (String, String, (u8, u8), (i64, i64), Vec<String>);
 
 /// Reads messages of one protocol.
 ///
@@ -51,8 +51,8 @@ impl Kernel {
 
     /// Add a table; its number.
     fn add_table(&mut self, columns: Vec<ColumnSpec>) -> PyResult<usize> {
-        let kinds = columns.into_iter().map(|(name, kind, precision, scale, names)| {
-            let found = Kind::of(&kind, precision, scale, names);
+        let kinds = columns.into_iter().map(|(name, kind, digits, range, names)| {
+            let found = Kind::of(&kind, digits, range, names);
             found
                 .map(|found| (name, found))
                 .ok_or_else(|| PyValueError::new_err(format!("the kind {kind} is not known")))

@@ -147,16 +147,13 @@ pub fn day(text: &[u8]) -> Option<Day> {
     let year = number::<4>(&[y0, y1, y2, y3])?;
     let month = number::<2>(&[m0, m1])?;
     let day = number::<2>(&[d0, d1])?;
-    if !(1..=12).contains(&month) || day == 0 || day > month_length(year, month) {
+    if month > 12 || day > 31 {
+        return None;
+    }
+    if month == 0 || day == 0 || day > month_length(year, month) {
         return Some(Day::Impossible);
     }
     (year > 0).then(|| Day::Known(days_since_1970(year, month, day)))
-}
-
-/// Is this a date of MySQL's: of the calendar, or with a month or a day that it does not have?
-pub fn is_any_day(text: &[u8]) -> bool {
-    let [_, _, _, _, b'-', m0, m1, b'-', d0, d1] = *text else { return false };
-    day(text).is_some() && number::<2>(&[m0, m1]) <= Some(12) && number::<2>(&[d0, d1]) <= Some(31)
 }
 
 fn month_length(year: u32, month: u32) -> u32 {

@@ -274,7 +274,7 @@ class _Built:
             self._parts.setdefault(plan, []).append(part)
 
     def batches(self) -> Iterator[Rows]:
-        """One batch for each table shape, of the messages that were taken, in their order; what was built is given away."""
+        """One batch for each table shape, of the messages that were taken, in order; the parts are given away."""
         invalid, again = pa.array(self.invalid, pa.int32()), pa.array({*self.invalid, *self.again}, pa.int32())
         plans: dict[TableSchema, list[Plan]] = {}
         for plan in self._parts:

@@ -22,6 +22,7 @@ from tidewire.codec.options import Compression, IntegrityCheck, Options
 from tidewire.codec.simple.decoder import Decoder as SimpleDecoder
 from tidewire.errors import DecodeError, SchemaUnknown
 from tidewire.model import Column, Message, MySQLType, RowChange, TableSchema
+from tidewire.model.grammar import integer_range
 from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS
 
 _KEPT: Final = 1024
@@ -175,15 +176,19 @@ def _runs(places: Sequence[int]) -> Iterator[Run]:
         yield places[first], end - first
 
 
-def _described(column: Column, policy: Policy) -> tuple[str, str, int, int, list[str]] | None:
-    """A column as the kernel is told: name, kind, a decimal's precision and scale, names of an ENUM or SET."""
+_Described = tuple[str, str, tuple[int, int], tuple[int, int], list[str]]
+
+
+def _described(column: Column, policy: Policy) -> _Described | None:
+    """A column as the kernel is told: name, kind, a decimal's digits, an integer's range, names of an ENUM or SET."""
     kind = _kind(column, policy)
     if kind is None:
         return None
     type_ = arrow_type(column)
-    precision, scale = (type_.precision, type_.scale) if kind == "decimal" else (0, 0)
+    digits = (type_.precision, type_.scale) if kind == "decimal" else (0, 0)
+    low, high = integer_range(column) if kind in ("int32", "int64") else (0, 0)
     names = [] if column.type not in ENUM_SET else ["", *column.elements] if kind == "enum" else [*column.elements]
-    return column.name, kind, precision, scale, names
+    return column.name, kind, digits, (low, min(high, _MOST)), names
 
 
 def _kind(column: Column, policy: Policy) -> str | None:
@@ -195,7 +200,8 @@ def _kind(column: Column, policy: Policy) -> str | None:
     if column.type in STRINGS:
         return "bytes" if column.is_binary else "text"
     if column.type in INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}:
-        return _integer(column)
+        type_ = arrow_type(column)
+        return "wide" if type_ == UNSIGNED_BIGINT else f"int{type_.bit_width}"
     if column.type is MySQLType.DECIMAL:
         return "decimal text" if arrow_type(column) == pa.string() else "decimal"
     if column.type is MySQLType.TIMESTAMP:
@@ -203,14 +209,7 @@ def _kind(column: Column, policy: Policy) -> str | None:
     return _KINDS.get(column.type)
 
 
-def _integer(column: Column) -> str:
-    type_ = arrow_type(column)
-    if type_ == UNSIGNED_BIGINT:
-        return "wide"
-    unsigned = column.unsigned or column.type not in INTEGERS | {MySQLType.YEAR}
-    return f"{'u' if unsigned else ''}int{type_.bit_width}"
-
-
+_MOST: Final = (1 << 63) - 1
 _DAYS: Final = frozenset({MySQLType.DATE, MySQLType.NEWDATE})
 
 _KINDS: Final = {
