@@ -19,6 +19,7 @@ from tidewire.errors import SyncError
 from tidewire.model import Position, TableName
 from tidewire.model.tso import LOGICAL_BITS
 from tidewire.spark.apply import Mode
+from tidewire.spark.apply.compact import compact
 from tidewire.spark.ledger import KeptPlan, Ledger, Request, ledger_of, newest_plan, read_plans, required_owner
 from tidewire.spark.loop import Loop
 from tidewire.spark.maintain import (
@@ -98,7 +99,7 @@ def test_files_and_versions_go_and_rows_steps_and_named_versions_stay(
     merged(target, NAME, 5)
     wanted, before, files = contents(target, NAME), target.size(NAME), data_files(folder)
 
-    target.compact(NAME, tag("maintenance"))
+    compact(target, NAME, tag("maintenance"))
     for _ in range(2):
         target.expire(NAME, datetime.now(timezone.utc), {named}, tag("maintenance"))
 
@@ -110,7 +111,7 @@ def test_files_and_versions_go_and_rows_steps_and_named_versions_stay(
     assert target.find(NAME, "step 5") is not None
     assert target.find(NAME, "step 6") is None
 
-    target.compact(NAME, tag("maintenance"))
+    compact(target, NAME, tag("maintenance"))
     assert target.size(NAME) == after  # a table in order is left alone
     target.expire(NAME, datetime.now(timezone.utc), (), tag("maintenance"))
     assert contents(target, NAME) == wanted

@@ -13,7 +13,7 @@ from tidewire.sync.catalog_settings import CatalogSettings
 from tidewire.sync.policies import ChangeKind, DdlPolicy
 from tidewire.sync.rules import OWN, Mask, Rules, TableRule, wanted_by
 from tidewire.sync.state import OnBad
-from tidewire.sync.table_options import TableOptions
+from tidewire.sync.table_options import TIMES, PartitionBy, TableOptions, repeated
 from tidewire.sync.toml_section import Secrets, Section
 
 FORMATS: Final = ("iceberg", "delta")
@@ -213,7 +213,13 @@ def _rule(section: Section) -> TableRule:
 
 
 def _options(section: Section) -> TableOptions:
-    return TableOptions(_format_version(section))
+    version, sort = _format_version(section), section.texts("sort")
+    partition = tuple(PartitionBy.parse(text, section.at("partition")) for text in section.texts("partition"))
+    for name in repeated([f"{each.column} {'time' if each.kind in TIMES else each.kind}" for each in partition]):
+        raise OptionError(section.at("partition"), f"{name.rpartition(' ')[0]} is there twice in the same way")
+    for name in repeated(sort):
+        raise OptionError(section.at("sort"), f"{name} is there twice")
+    return TableOptions(version, partition, sort)
 
 
 def _patterns(section: Section, name: str) -> tuple[str, ...]:

@@ -332,6 +332,10 @@ def _said(rule: TableRule, column: str) -> str:
     return "columns" if pattern is None else f"mask.{pattern}"
 
 
+def _listed(parts: Sequence[object]) -> str:
+    return ", ".join(map(str, parts))
+
+
 def broken_promises(
     old: Rules, new: Rules, tables: Sequence[TableSchema], mode: Callable[[Rules, TableName], str]
 ) -> list[str]:
@@ -342,6 +346,8 @@ def broken_promises(
         for what, before, now in (
             ("name in the target", str(old.route(name)), str(new.route(name))),
             ("mode", mode(old, name), mode(new, name)),
+            ("partition", _listed(old.of(name).options.partition), _listed(new.of(name).options.partition)),
+            ("sort", _listed(old.of(name).options.sort), _listed(new.of(name).options.sort)),
             *(
                 (f"mask of {column.name}", old.of(name).of(column.name), new.of(name).of(column.name))
                 for column in table.columns

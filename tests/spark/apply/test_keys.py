@@ -22,6 +22,7 @@ from tidewire.spark.apply.keys import Keys, SortedValues
 from tidewire.spark.targets import Target
 from tidewire.spark.targets.files import ColumnStats, shortened
 from tidewire.sync.steps import Alter, Create, Merge
+from tidewire.sync.table_options import NO_OPTIONS, PartitionBy, TableOptions
 
 D = Decimal
 UTC = timezone.utc
@@ -62,6 +63,23 @@ def test_a_key_of_every_type_is_found_again(
     _follow(target, tmp_path, kind, values, wider)
 
 
+IN_PLACE = ("tinyint", "smallint unsigned", "int", "bigint unsigned", "decimal(10,2)", "char(4)", "varchar(200)")
+"""Keys of these types are widened without new files; others that partition a table are not."""
+
+
+@pytest.mark.parametrize("target", ["iceberg"], indirect=True)
+@pytest.mark.parametrize(
+    ("kind", "values", "wider"),
+    [key for key in KEYS if key[0] not in ("float", "double")],
+    ids=lambda kind: str(kind)[:20],
+)
+def test_a_key_that_partitions_is_found_again(
+    target: Target, tmp_path: Path, kind: str, values: list[Any], wider: str | None
+) -> None:
+    options = TableOptions(partition=(PartitionBy("k", "bucket[3]"),))
+    _follow(target, tmp_path, kind, values, wider if kind in IN_PLACE else None, options)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["delta"], indirect=True)
 @pytest.mark.parametrize("number", [4, 6, 11, 18, 20], ids=lambda number: KEYS[number][0])
@@ -69,13 +87,22 @@ def test_a_key_is_found_again_in_delta_too(target: Target, tmp_path: Path, numbe
     _follow(target, tmp_path, *KEYS[number])
 
 
-def _follow(target: Target, folder: Path, kind: str, values: list[Any], wider: str | None) -> None:
+def _follow(
+    target: Target,
+    folder: Path,
+    kind: str,
+    values: list[Any],
+    wider: str | None,
+    options: TableOptions = NO_OPTIONS,
+) -> None:
     """Rows come, come again, change, and change again after their key was renamed and widened; one goes."""
     key, text = Column.of("k", kind, primary_key=True), Column.of("v", "varchar(20)")
-    table = TableSchema(TableName("keys", "".join(filter(str.isalnum, kind))), (key, text))
+    table = TableSchema(
+        TableName("keys", "".join(filter(str.isalnum, kind)) + "p" * len(options.partition)), (key, text)
+    )
     rows = [{"k": value, "v": "first"} for value in values]
     came = [change(5, number, None, row) for number, row in enumerate(rows)]
-    steps: list[Any] = [Create(table, 1), Merge(table, (stage(folder, table, came),), 5)]
+    steps: list[Any] = [Create(table, 1, options), Merge(table, (stage(folder, table, came),), 5)]
     changed = [change(6, 20 + number, row, {**row, "v": "second"}) for number, row in enumerate(rows)]
     steps.append(Merge(table, (stage(folder, table, [*came, *changed]),), 6))
     renamed = replace(key, name="n")

@@ -16,6 +16,7 @@ from spark.targets.rows import put
 from spark.targets.tags import tag
 from tidewire.errors import Fenced, OptionError, Retry
 from tidewire.model import TableName
+from tidewire.spark.apply.compact import compact
 from tidewire.spark.session import iceberg_catalog_conf
 from tidewire.spark.targets import AddColumn, CommitTag, Field, IcebergTarget, TargetError, iceberg_swap
 from tidewire.spark.targets.iceberg_catalog import IcebergTable
@@ -194,7 +195,7 @@ def test_a_compaction_says_who_made_it(target: IcebergTarget) -> None:
     for number in range(6):
         insert(target, name, number)
 
-    target.compact(name, tag(epoch=3, sequence=9))
+    compact(target, name, tag(epoch=3, sequence=9))
 
     (note, *_) = notes(loaded(target, name).state)
     assert (note.epoch, note.sequence, note.step) == (3, 9, None)

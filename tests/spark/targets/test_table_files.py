@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -111,6 +112,8 @@ def test_damaged_dead_positions_are_refused_by_name() -> None:
 def test_dead_positions_are_found_in_the_files_that_were_written(version: int, tmp_path: Path) -> None:
     base = StoredTable("t@1", (), (), LocalAccess(), str(tmp_path), format=version)
     dead = {f"{tmp_path}/{name}": {number, number + 5} for number, name in enumerate(("a.parquet", "b.parquet"))}
+    document = json.dumps({"spec-id": 0, "partition": []})
+    base = replace(base, files=tuple(DataFile(path, 9, {}, document=document) for path in dead))
     change = FileChange(base, (), {path: bytes(BitMap64(found).serialize()) for path, found in dead.items()})
 
     written = iceberg_files.write_dead_rows(change, "x")

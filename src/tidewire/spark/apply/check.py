@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from tidewire.arrow import modify
 from tidewire.arrow.cast import can_cast, default_value
 from tidewire.arrow.policy import Policy
@@ -15,6 +17,7 @@ from tidewire.spark.apply.changes import key_columns, told_column, untold
 from tidewire.spark.apply.layout import META, Mode
 from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.targets.base import RESERVED
+from tidewire.spark.targets.partitions import can_partition
 from tidewire.sync.catalogue import stored
 from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
 
@@ -44,6 +47,25 @@ def _table(table: TableSchema, mode: Mode) -> Iterator[str]:
 
 def _create(step: Create, mode: Mode, policy: Policy) -> Iterator[str]:
     yield from _table(stored(step.table), mode)
+    columns = {column.name.lower(): column for column in step.table.columns}
+    for part, name in (("partition", each.column) for each in step.options.partition):
+        if name.lower() not in columns:
+            yield _MISSING.format(part=part, name=name, table=step.table.name)
+    for name in step.options.sort:
+        if name.lower() not in columns:
+            yield _MISSING.format(part="sort", name=name, table=step.table.name)
+    for each in step.options.partition:
+        column = columns.get(each.column.lower())
+        type_ = None if column is None else policy.type_of(column)
+        if type_ is not None and not can_partition(each.transform, type_):
+            yield f"column {each.column} cannot partition {step.table.name} by {each}: it is of type {type_}"
+    for name in step.options.sort:
+        column = columns.get(name.lower())
+        if column is not None and pa.types.is_nested(policy.type_of(column)):
+            yield f"rows of {step.table.name} cannot be in order of column {name}: it is a list"
+
+
+_MISSING = "the rule for {table} has column {name} in its {part}, which the table does not have: correct the rule"
 
 
 def _merge(step: Merge, mode: Mode, policy: Policy) -> Iterator[str]:

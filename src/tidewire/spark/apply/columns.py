@@ -18,6 +18,8 @@ from tidewire.arrow.modify import changes_values, widens
 from tidewire.arrow.policy import Policy
 from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.edits import Place
+from tidewire.errors import ColumnError
+from tidewire.model import TableName
 from tidewire.spark.apply.layout import META, Layout, spark_type, user_columns
 from tidewire.spark.apply.rewrite import Converted, Default, Rewrite
 from tidewire.spark.targets.base import (
@@ -37,6 +39,27 @@ from tidewire.sync.steps import Alter
 
 _MAKING = f"{META}new_"
 """How the name of a column begins whose values are being converted."""
+
+
+def _refuse_repartition(columns: Sequence[str], todo: Sequence[Phase], name: TableName) -> None:
+    """Raise ``ColumnError`` if columns that partition the table go, or their values change."""
+    names = {column.lower() for column in columns}
+    for phase in todo:
+        changed: set[str] = set()
+        if isinstance(phase, Rewrite):
+            changed = {column.lower() for column, _ in phase.values}
+        else:
+            for change in phase:
+                match change:
+                    case DropColumn(column):
+                        changed.add(column.lower())
+                    case RenameColumn(column, new) if column.lower() in names:
+                        names = names - {column.lower()} | {new.lower()}
+        for column in sorted(changed & names):
+            raise ColumnError(
+                f"column {column} partitions {name}, so it cannot be dropped, and its values cannot be converted. Set "
+                'drop-column or modify-column = "ignore" in the rule of this table, or begin anew with an empty target'
+            )
 
 
 class Abilities(NamedTuple):
@@ -63,6 +86,8 @@ def alter(
     can = Abilities(target.can_widen, target.has_defaults(name))
     todo = phases(step, layout, policy, can)
     done = target.parts(name, tag.step)
+    if not done:
+        _refuse_repartition(target.partition_columns(name), todo, name)
     last = len(todo) - 1
     for number, phase in enumerate(todo):
         if number < done:

@@ -207,7 +207,8 @@ def _create(step: Create, context: _Context) -> Outcome:
         _set_aside(table.name, step.ts, context)
     fields = context.layout.fields(table, context.settings.policy)
     identity = context.identity(table.name) if target.exists(table.name) else None
-    return Outcome(target.create(table.name, fields, context.tag, identity=identity, options=step.options), True)
+    options = step.options.spelled(field.name for field in fields)
+    return Outcome(target.create(table.name, fields, context.tag, identity=identity, options=options), True)
 
 
 def _has_rows(target: Target, name: TableName) -> bool:

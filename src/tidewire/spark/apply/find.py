@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,14 @@ from tidewire.spark.targets.files import (
     parquet_columns,
     repeated,
 )
+from tidewire.spark.targets.partitions import PartitionField, may_be_in
 
 _AT_ONCE: Final = 262_144
 """At least so many rows are compared at a time; more if more keys are looked for, because numbering them takes time."""
+
+
+Wanted: TypeAlias = Callable[[Sequence[ColumnStats | None]], bool]
+"""Is something wanted that has these statistics of its key columns?"""
 
 
 class Found(NamedTuple):
@@ -52,6 +57,7 @@ class Search:
 
     files: Sequence[DataFile]
     access: FileAccess
+    partition: Sequence[PartitionField] = ()
     _dead: dict[int, BitMap64] = field(default_factory=dict)
 
     def find(
@@ -59,8 +65,9 @@ class Search:
     ) -> Found:
         """The rows with one of the keys. Only ``wanted`` files are looked at."""
         parts = []
+        in_partition = may_be_in(self.partition, [column.id for column in key], keys.values)
         for number, file in enumerate(self.files):
-            if wanted(file) and keys.may_be_in([file.stats.get(column.id) for column in key]):
+            if wanted(file) and in_partition(file) and keys.may_be_in([file.stats.get(column.id) for column in key]):
                 parts += [
                     (np.full(len(positions), number), positions, ids)
                     for positions, ids in self._in_file(number, file, key, keys)
@@ -122,6 +129,7 @@ class Opened:
     """A data file that is being read."""
 
     def __init__(self, file: DataFile, access: FileAccess) -> None:
+        self._constants = file.constants
         self._source = access.input(file.path)
         self._parquet = pq.ParquetFile(self._source)
         self._schema = self._parquet.schema_arrow
@@ -143,7 +151,7 @@ class Opened:
         """The row groups that may have one of the keys, some at a time, with the positions of their rows."""
         run: list[int] = []
         positions: list[Numbers] = []
-        for group, first, count in self._groups(key, keys):
+        for group, first, count in self.groups(key, keys.may_be_in):
             run.append(group)
             positions.append(np.arange(first, first + count))
             if sum(map(len, positions)) >= rows:
@@ -152,8 +160,11 @@ class Opened:
         if run:
             yield run, np.concatenate(positions)
 
-    def _groups(self, key: Sequence[StoredColumn], keys: Keys) -> Iterator[tuple[int, int, int]]:
-        """The row groups that may have one of the keys, each with the position of its first row and its rows."""
+    def groups(self, key: Sequence[StoredColumn], wanted: Wanted) -> Iterator[tuple[int, int, int]]:
+        """The row groups that are wanted, by the statistics of their key columns.
+
+        Each comes with the position of its first row, and how many rows it has.
+        """
         first, metadata = 0, self._parquet.metadata
         leaves = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
         places = [
@@ -166,7 +177,7 @@ class Opened:
                 None if place is None else _bounds(facts.column(place), column.type)
                 for place, column in zip(places, key, strict=True)
             ]
-            if keys.may_be_in(stats):
+            if wanted(stats):
                 yield group, first, facts.num_rows
             first += facts.num_rows
 
@@ -179,7 +190,7 @@ class Opened:
         found = []
         for column, place in zip(columns, places, strict=True):
             if place is None:
-                found.append(repeated(column.initial, column.type, count))
+                found.append(repeated(self._constants.get(column.id, column.initial), column.type, count))
                 continue
             values = rows[self._schema.field(place).name].combine_chunks()
             found.append(values if values.type == column.type else values.cast(column.type))
@@ -195,21 +206,28 @@ def _bounds(facts: Any, type_: pa.DataType) -> ColumnStats | None:
         found = comparable(pa.array([stats.min, stats.max], type_)).to_pylist()
     except (pa.ArrowException, NotImplementedError, ValueError, TypeError, OverflowError):
         return None
-    return ColumnStats(None, found[0], found[1])
+    return ColumnStats(stats.null_count if stats.has_null_count else None, found[0], found[1])
 
 
 def live_rows(
-    file: DataFile, access: FileAccess, columns: Sequence[StoredColumn], dead: BitMap64
+    file: DataFile,
+    access: FileAccess,
+    columns: Sequence[StoredColumn],
+    dead: BitMap64,
+    key: Sequence[StoredColumn] = (),
+    wanted: Wanted = lambda _: True,
 ) -> Iterator[tuple[Numbers, pa.Table]]:
-    """The rows of a file that are not dead, with their positions, row group by row group."""
-    gone, first = _numbers(dead), 0
+    """The rows of a file that are not dead, with their positions, row group by row group.
+
+    ``wanted`` chooses row groups by the statistics of the ``key`` columns.
+    """
+    gone = _numbers(dead)
     with Opened(file, access) as opened:
-        for group, count in enumerate(opened.group_rows):
+        for group, first, count in opened.groups(key, wanted):
             positions = np.arange(first, first + count)
             alive = ~np.isin(positions, gone, assume_unique=True)
             rows = pa.Table.from_arrays(opened.read([group], columns), names=[column.name for column in columns])
             yield positions[alive], rows if alive.all() else rows.filter(pa.array(alive))
-            first += count
 
 
 def _numbers(bitmap: BitMap64) -> Numbers:

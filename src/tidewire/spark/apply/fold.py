@@ -7,15 +7,15 @@ few times until maintenance makes large files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from tidewire.spark.apply.find import live_rows
-from tidewire.spark.targets.files import LINEAGE, DataFile, StoredTable
+from tidewire.spark.apply.find import Wanted, live_rows
+from tidewire.spark.targets.files import LINEAGE, DataFile, StoredColumn, StoredTable
 
 FILES: Final = 8
 """So many files of about the same size become one."""
@@ -25,15 +25,15 @@ _MOST_BYTES: Final = 32 << 20
 """What is folded at once has at most so many rows, and so many bytes in files. The rest is left to maintenance."""
 
 
-def foldable(files: Sequence[DataFile], rows: int) -> tuple[DataFile, ...]:
-    """The files whose rows go into the file of ``rows`` more.
+def foldable(files: Sequence[DataFile], rows: int, taken: int = 0) -> tuple[DataFile, ...]:
+    """The files whose rows go into the file of ``rows`` more, if so many bytes of other files are ``taken``.
 
     Files of about the same size as those rows are taken, if there are enough of them. What they make together may be
     as large as other files, which then are taken too.
     """
     left = sorted((file for file in files if file.rows <= 4 * _MOST_ROWS), key=lambda file: file.live)
     chosen: list[DataFile] = []
-    size, room = max(rows, 1), _MOST_BYTES
+    size, room = max(rows, 1), _MOST_BYTES - taken
     while True:
         alike = [file for file in left if file.live < FILES * size]
         room -= sum(file.size for file in alike)
@@ -46,10 +46,24 @@ def foldable(files: Sequence[DataFile], rows: int) -> tuple[DataFile, ...]:
 
 
 def folded_rows(table: StoredTable, file: DataFile, dead: BitMap64) -> pa.Table:
-    """The rows of a file that are not dead. In a format with row lineage they keep their ids."""
+    """The rows of a file that are not dead."""
+    parts = list(kept_rows(table, file, dead))
+    return pa.concat_tables(parts) if parts else pa.table({})
+
+
+def kept_rows(
+    table: StoredTable,
+    file: DataFile,
+    dead: BitMap64,
+    key: Sequence[StoredColumn] = (),
+    wanted: Wanted = lambda _: True,
+) -> Iterator[pa.Table]:
+    """The rows of a file that are not dead, row group by row group. In a format with row lineage they keep their ids.
+
+    ``wanted`` chooses row groups by the statistics of the ``key`` columns.
+    """
     columns = (*table.columns, *(LINEAGE if table.has_lineage else ()))
-    parts = []
-    for positions, rows in live_rows(file, table.access, columns, dead):
+    for positions, rows in live_rows(file, table.access, columns, dead, key, wanted):
         if table.has_lineage:
             assert file.lineage is not None
             first_row, sequence = file.lineage
@@ -57,5 +71,4 @@ def folded_rows(table: StoredTable, file: DataFile, dead: BitMap64) -> pa.Table:
             rows = rows.drop_columns([column.name for column in LINEAGE])
             rows = rows.append_column(LINEAGE[0].name, pc.coalesce(ids, pa.array(positions + first_row)))
             rows = rows.append_column(LINEAGE[1].name, pc.fill_null(numbers, sequence))
-        parts.append(rows)
-    return pa.concat_tables(parts) if parts else pa.table({})
+        yield rows

@@ -41,6 +41,11 @@ class Keys:
         self.ids: Numbers = ids
         self._ranges = [SortedValues(values) for values in self._values]
 
+    @property
+    def values(self) -> list[pa.Array]:
+        """The distinct values of each column."""
+        return self._values
+
     def __len__(self) -> int:
         return len(self._pairs[-1]) if self._pairs else len(self._values[0])
 

@@ -20,7 +20,7 @@ from tidewire.spark.apply.find import Found, Search
 from tidewire.spark.apply.keys import Numbers
 from tidewire.spark.apply.rewrite import Rewrite, Where
 from tidewire.spark.targets.base import Field
-from tidewire.spark.targets.files import DataFile, StoredColumn, StoredTable
+from tidewire.spark.targets.files import DataFile, PartitionValues, StoredColumn, StoredTable
 
 META: Final = "_tw_"
 """How the names of columns begin that a mode adds."""
@@ -110,6 +110,14 @@ class Layout(Protocol):
     def current(self, rows: DataFrame, key: Sequence[Column]) -> DataFrame:
         """The rows the table has upstream, out of all it has here."""
         ...
+
+
+def alike(layout: Layout, table: StoredTable) -> list[list[DataFile]]:
+    """The files of a table whose rows may be in one file: those of one group of the mode, and of one partition."""
+    found: dict[tuple[int, PartitionValues | None], list[DataFile]] = {}
+    for file in table.files:
+        found.setdefault((layout.group(table, file), file.partition), []).append(file)
+    return list(found.values())
 
 
 def lacking(changes: Changes, sources: Mapping[int, Numbers], live: Numbers) -> dict[int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -74,7 +74,7 @@ def rewritten(table: StoredTable, file: DataFile, rewrite: Rewrite, policy: Poli
         for rows in chain([first], groups):
             changed = _changed(table, rows, rewrite, policy)
             writer.add([changed.get(column.name, rows[column.name]) for column in table.columns])
-        return writer.close()
+        return replace(writer.close(), partition=file.partition, replaces=file.document)
 
 
 def may_change(table: StoredTable, file: DataFile, rewrite: Rewrite) -> bool:

@@ -23,7 +23,7 @@ from tidewire.model import Column
 from tidewire.spark.apply.changes import KeyRange, Staged, field_of, key_columns, read_changes, told_column
 from tidewire.spark.apply.find import Search
 from tidewire.spark.apply.fold import foldable, folded_rows
-from tidewire.spark.apply.layout import Batch, Edit, Mode
+from tidewire.spark.apply.layout import Batch, Edit, Mode, alike
 from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.apply.rewrite import Rewrite, rewritten
 from tidewire.spark.apply.write import sorted_rows, write_rows
@@ -86,7 +86,7 @@ class MergePiece:
         changes = read_changes(self.merge, self.staged)
         if not len(changes):
             return Written(rejected=changes.rejected)
-        layout, search = LAYOUTS[self.mode], Search(self.stored.files, self.stored.access)
+        layout, search = LAYOUTS[self.mode], Search(self.stored.files, self.stored.access, self.stored.partition)
         edit = layout.edit(Batch(changes, self.stored, search, self.staged.keys))
         dead = {} if edit.dead is None else search.bitmaps(edit.dead)
         edit = self._folded(edit, dead)
@@ -120,6 +120,7 @@ def _together(stored: StoredTable, tables: Sequence[pa.Table]) -> pa.Table:
 
 def written(stored: StoredTable, edit: Edit, order: Sequence[str], label: str) -> tuple[NewFile, ...]:
     """Write the rows of an edit."""
+    order = stored.order or order
     return tuple(
         file for rows in edit.rows if rows.num_rows for file in write_rows(stored, sorted_rows(rows, order), label)
     )
@@ -207,12 +208,13 @@ def _ranged(piece: MergePiece, keys: KeyRange) -> MergePiece:
 
 
 def files_to_fold(merge: Merge, mode: Mode, stored: StoredTable) -> tuple[DataFile, ...]:
-    """The small files whose rows are written again with the rows of a step, each group for itself."""
-    groups: dict[int, list[DataFile]] = {}
-    for file in stored.files:
-        groups.setdefault(LAYOUTS[mode].group(stored, file), []).append(file)
-    rows = sum(each.file.rows for each in merge.slices)
-    return tuple(file for files in groups.values() for file in foldable(files, rows))
+    """The small files whose rows are written again with the rows of a step, each group and partition for itself."""
+    groups = alike(LAYOUTS[mode], stored)
+    rows = sum(each.file.rows for each in merge.slices) // max(len({file.partition for file in stored.files}), 1)
+    found: list[DataFile] = []
+    for files in groups:
+        found += foldable(files, rows, sum(file.size for file in found))
+    return tuple(found)
 
 
 def _bytes(merge: Merge, staged: Staged) -> int:

@@ -15,11 +15,13 @@ from tidewire.spark.targets.files import (
     LINEAGE,
     ColumnStats,
     NewFile,
+    PartitionValues,
     StoredTable,
     comparable,
     shortened,
     stats_of,
 )
+from tidewire.spark.targets.partitions import groups
 
 _FILE_BYTES: Final = 256 << 20
 """A file holds about so many bytes of rows, before they are compressed."""
@@ -60,7 +62,26 @@ def write_rows(table: StoredTable, rows: pa.Table, label: str) -> list[NewFile]:
     """
     if LINEAGE[0].name in rows.column_names:
         table = replace(table, columns=(*table.columns, *LINEAGE))
-    return [_write(table, part, label) for part in _parts(rows)]
+    return [
+        _write(table, part, label, partition)
+        for partition, inside in _partitions(table, rows)
+        for part in _parts(inside)
+    ]
+
+
+def _partitions(table: StoredTable, rows: pa.Table) -> Iterator[tuple[PartitionValues, pa.Table]]:
+    """The rows of each partition, in order. Their files are written one after the other."""
+    if not table.partition:
+        yield (), rows
+        return
+    found = {name.lower(): values for name, values in zip(rows.column_names, rows.columns, strict=True)}
+    names = {column.id: column.name.lower() for column in table.columns}
+    sources = []
+    for each in table.partition:
+        values = found.get(names[each.source], pa.chunked_array([pa.nulls(rows.num_rows)]))
+        sources.append(values.cast(each.type))
+    for partition, places in groups(table.partition, sources, rows.num_rows):
+        yield partition, rows if len(places) == rows.num_rows else rows.take(pa.array(places))
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:
@@ -70,12 +91,12 @@ def _parts(rows: pa.Table) -> Iterator[pa.Table]:
         yield rows.slice(start, size)
 
 
-def _write(table: StoredTable, rows: pa.Table, label: str) -> NewFile:
+def _write(table: StoredTable, rows: pa.Table, label: str, partition: PartitionValues) -> NewFile:
     found = {name.lower(): values for name, values in zip(rows.column_names, rows.columns, strict=True)}
     missing = pa.chunked_array([pa.nulls(rows.num_rows)])
     with FileWriter(table, label) as writer:
         writer.add([found.get(column.name.lower(), missing) for column in table.columns])
-        return writer.close()
+        return replace(writer.close(), partition=partition)
 
 
 class FileWriter:

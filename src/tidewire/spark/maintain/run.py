@@ -8,16 +8,18 @@ versions before files.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
 from tidewire.errors import Fenced
 from tidewire.model import TableName
+from tidewire.spark.apply import Mode
+from tidewire.spark.apply.compact import compact
 from tidewire.spark.ledger import files_of, newest_plan, newest_state, read_plans
 from tidewire.spark.maintain.retention import kept
-from tidewire.spark.publications import Publications, sequence_of
+from tidewire.spark.publications import Publications, PublishedTable, sequence_of
 from tidewire.spark.stage import FOLDERS
 from tidewire.spark.targets import CommitTag, Size, Target
 from tidewire.storage import Storage
@@ -87,6 +89,7 @@ class Maintenance:
         self._tag = tag
         self._publications = Publications(storage)
         self._swept: dict[TableName, float] = {}
+        self._newest: tuple[str, Mapping[TableName, PublishedTable]] = ("", {})
 
     def thin(self) -> tuple[int, int]:
         """Remove publications by age; how many went, and how many stay."""
@@ -107,6 +110,13 @@ class Maintenance:
             found |= {version for version in made if version is not None}
         return found
 
+    def _known(self) -> Mapping[TableName, PublishedTable]:
+        """The tables that were published last. Others, such as those that were dropped upstream, are not known."""
+        names = self._publications.names()
+        if names and names[-1] != self._newest[0]:
+            self._newest = names[-1], self._publications.read(names[-1]).tables
+        return self._newest[1]
+
     def keep_up(self, name: TableName, needed: Collection[str]) -> TableUpkeep:
         """Compact a table and expire its old versions. A problem of one table does not stop the others."""
         try:
@@ -121,7 +131,9 @@ class Maintenance:
         before, version = target.size(name), target.version(name)
         if self._settings.dry_run:
             return TableUpkeep(name, before, before)
-        target.compact(name, self._tag)
+        known = self._known().get(name)
+        compact(target, name, self._tag, *(() if known is None else (known.schema, Mode(known.mode))))
+        target.tidy(name, self._tag)
         target.expire(name, now - min(self._settings.older_than, GRACE), {*needed, version}, self._tag)
         swept = 0
         if time.monotonic() - self._swept.get(name, -_SURE.total_seconds()) >= _SURE.total_seconds():

@@ -208,6 +208,10 @@ class Target(Protocol):
         """Can a new column of a table have a default for the rows that are there, without new files?"""
         ...
 
+    def partition_columns(self, name: TableName) -> tuple[str, ...]:
+        """The columns that say which partition a row belongs in."""
+        ...
+
     # Steps
 
     def find(self, name: TableName, step: str) -> str | None:
@@ -282,8 +286,12 @@ class Target(Protocol):
     # Maintenance. It changes neither rows nor the record of steps, may be interrupted anywhere, and may be repeated.
     # With a tag the epoch is checked first, and what is committed carries the sync and its epoch.
 
-    def compact(self, name: TableName, tag: CommitTag | None = ...) -> None:
-        """Make few large files of many small ones, without rows that are deleted; a table in order is left alone."""
+    def replace(self, name: TableName, change: FileChange, tag: CommitTag | None = ...) -> None:
+        """Commit files that have the same rows as those that go; ``Retry`` if another program changed the table."""
+        ...
+
+    def tidy(self, name: TableName, tag: CommitTag | None = ...) -> None:
+        """Put what the format keeps about files in order, if that is worth it."""
         ...
 
     def expire(

@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidewire.errors import Retry
+from tidewire.errors import ColumnError, Retry
 from tidewire.model import TableName
 from tidewire.spark.targets.base import (
     ColumnChange,
@@ -45,9 +45,6 @@ _SNAPSHOT_PARTITIONS: Final = "spark.databricks.delta.snapshotPartitions"
 _ONLY_RECENT: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 
 _CHECKSUMS: Final = "spark.databricks.delta.writeChecksumFile.enabled"
-
-_FEW_FILES: Final = 5
-"""Fewer small files than this are not worth a new one."""
 
 _VACUUM: Final[Mapping[str, str | None]] = {
     _NOTE: None,
@@ -154,6 +151,10 @@ class DeltaTarget:
         """No table of Delta does."""
         return False
 
+    def partition_columns(self, name: TableName) -> tuple[str, ...]:
+        """The columns that say which partition a row belongs in."""
+        return tuple(json.loads(self._snapshot(self._id(name)).metadata().json())["metaData"]["partitionColumns"])
+
     # Steps
 
     def find(self, name: TableName, step: str) -> str | None:
@@ -193,9 +194,17 @@ class DeltaTarget:
         """Make an empty table, and only then give it the name."""
         refuse_reserved(name)
         options.check_format("delta", str(name))
-        id_, fields = uuid.uuid4().hex, tuple(fields)
+        fields = tuple(fields)
+        for each in options.partition:
+            type_ = next(field.type for field in fields if field.name == each.column)
+            if type_ not in ("int", "bigint", "date"):
+                raise ColumnError(
+                    f"{each.column} cannot partition {name}: with Delta only whole numbers and dates can, and it is of "
+                    f"type {type_}. Delta reads an empty text there as NULL. Take it out of the rule's partition"
+                )
+        id_ = uuid.uuid4().hex
         self._catalogue.update(lambda names: names.by(tag, name).with_unnamed(id_, _now()))
-        version = self._commit(name, id_, tag, lambda transaction: transaction.make_table(id_, fields, tag))
+        version = self._commit(name, id_, tag, lambda transaction: transaction.make_table(id_, fields, tag, options))
         self._catalogue.update(lambda names: names.with_table(name, id_, tag, _now(), identity))
         return version
 
@@ -244,15 +253,19 @@ class DeltaTarget:
         """Commit new files and dead rows."""
         if change.is_empty:
             return self.alter(name, (), tag)
-        actions = list(actions_of(change))
+        return self._commit_files(name, change, tag, is_data=True)
+
+    def _commit_files(self, name: TableName, change: FileChange, tag: CommitTag | None, *, is_data: bool) -> str:
+        actions = list(actions_of(change, is_data=is_data))
 
         def update(transaction: Transaction) -> None:
             if transaction.version != int(change.base.version):
                 raise Retry(f"another program changed {name} after it was searched")
-            transaction.change(name, (), tag)
+            if tag is not None:
+                transaction.change(name, (), tag)
             transaction.add(actions)
 
-        return self._commit(name, self._id(name), tag, update)
+        return self._commit(name, self._id(name), tag, update, step=is_data)
 
     def alter(self, name: TableName, changes: Iterable[ColumnChange], tag: CommitTag) -> str:
         """Change columns, all in one commit."""
@@ -261,13 +274,13 @@ class DeltaTarget:
 
     # Maintenance
 
-    def compact(self, name: TableName, tag: CommitTag | None = None) -> None:
-        """Make few large files of many small ones, and of those with many deleted rows."""
+    def replace(self, name: TableName, change: FileChange, tag: CommitTag | None = None) -> None:
+        """Commit files with the same rows, as a change that is none of data."""
+        self._commit_files(name, change, tag, is_data=False)
+
+    def tidy(self, name: TableName, tag: CommitTag | None = None) -> None:
+        """Nothing to do: Delta writes checkpoints by itself."""
         self._checked(name, tag)
-        size = self.size(name)
-        if size.files >= _FEW_FILES or size.deletes:
-            note = None if tag is None else note_of(tag, step=False)
-            self._sessions.get({_NOTE: note}).sql(f"OPTIMIZE {self.relation(name)}")
 
     def expire(
         self, name: TableName, before: datetime, keep: Collection[str] = (), tag: CommitTag | None = None
@@ -328,11 +341,11 @@ class DeltaTarget:
             found = getattr(found, part)
         return found
 
-    def _commit(self, name: TableName, id_: str, tag: CommitTag, update: Update, *, step: bool = True) -> str:
-        """Commit to a table's folder; the version that this makes."""
+    def _commit(self, name: TableName, id_: str, tag: CommitTag | None, update: Update, *, step: bool = True) -> str:
+        """Commit to a table's folder; the version that this makes. Without a tag no epoch is checked."""
 
         def look() -> str | None:
-            if not step:
+            if not step or tag is None:
                 return None
             if tag.part is None:
                 return self._found(id_, tag.step)
@@ -342,9 +355,10 @@ class DeltaTarget:
             found = look() if again else None
             if found is not None:
                 return found
-            session = self._sessions.get({_NOTE: note_of(tag, step=step)})
+            session = self._sessions.get({_NOTE: None if tag is None else note_of(tag, step=step)})
             transaction = Transaction(session, self._path(id_))
-            transaction.check_epoch(name, tag)
+            if tag is not None:
+                transaction.check_epoch(name, tag)
             update(transaction)
             return f"{id_}@{transaction.commit(tag, step=step)}"
 

@@ -34,6 +34,7 @@ from tidewire.spark.targets.base import (
     refuse_older,
     spelled,
 )
+from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 
 PROPERTIES: Final[Mapping[str, str]] = {
     # Columns are known by an id, so that renaming or dropping one does not touch files, and names may be odd.
@@ -48,6 +49,9 @@ _WIDENING: Final = {"delta.enableTypeWidening": "true"}
 """What a table needs before a type is widened. Not all readers know it, so tables get it no sooner than they must."""
 
 _CHANGES: Final = "delta.typeChanges"
+
+SORT: Final = "tidewire.sort"
+"""What a column's metadata has if rows are ordered by it: its place among such columns."""
 
 Metadata: TypeAlias = dict[str, Any]
 """A table's metadata as its log has it."""
@@ -90,14 +94,16 @@ class Transaction:
         # step, is then a conflict.
         self.java.readTxn().addOne(epoch_id(tag.sync))
 
-    def make_table(self, id_: str, fields: Iterable[Field], tag: CommitTag) -> None:
+    def make_table(self, id_: str, fields: Iterable[Field], tag: CommitTag, options: TableOptions = NO_OPTIONS) -> None:
         """Make the table, if the transaction is on a folder without one."""
         schema: dict[str, Any] = {"type": "struct", "fields": [self._column(field) for field in fields]}
+        for number, name in enumerate(options.sort):
+            next(column for column in schema["fields"] if column["name"] == name)["metadata"][SORT] = number
         metadata = {
             "id": id_,
             "format": {"provider": "parquet", "options": {}},
             "schemaString": json.dumps(schema),
-            "partitionColumns": [],
+            "partitionColumns": [each.column for each in options.partition],
             "configuration": {**PROPERTIES, epoch_id(tag.sync): str(tag.epoch)},
             "createdTime": int(time.time() * 1000),
         }
@@ -106,11 +112,12 @@ class Transaction:
     def change(self, name: TableName, changes: Iterable[ColumnChange], tag: CommitTag) -> None:
         """Change columns, and the epoch in the metadata if it is older. A transaction can do this once."""
         metadata: Metadata = json.loads(self.java.snapshot().metadata().json())["metaData"]
-        schema = json.loads(metadata["schemaString"])
+        schema, changes = json.loads(metadata["schemaString"]), tuple(changes)
         for change in changes:
             if self._changed(schema["fields"], name, change):
                 metadata["configuration"] |= _WIDENING
         new = {**metadata, "schemaString": json.dumps(schema)}
+        new["partitionColumns"] = [_renamed(name, changes) for name in metadata["partitionColumns"]]
         new["configuration"] = {**metadata["configuration"], epoch_id(tag.sync): str(tag.epoch)}
         if json.loads(metadata["schemaString"]) != schema or new["configuration"] != metadata["configuration"]:
             self.java.updateMetadata(self._action({"metaData": new}), False)
@@ -129,10 +136,12 @@ class Transaction:
         files, now = self.java.filterFiles(), int(time.time() * 1000)
         self._actions += [files.apply(number).removeWithTimestamp(now, True) for number in range(files.size())]
 
-    def commit(self, tag: CommitTag, *, step: bool = True) -> int:
+    def commit(self, tag: CommitTag | None, *, step: bool = True) -> int:
         """Commit; the number of the new version."""
         now = int(time.time() * 1000)
-        versions = {epoch_id(tag.sync): tag.epoch} | ({sequence_id(tag.sync): tag.sequence} if step else {})
+        versions = {} if tag is None else {epoch_id(tag.sync): tag.epoch}
+        if tag is not None and step:
+            versions[sequence_id(tag.sync)] = tag.sequence
         self._actions += [
             self._action({"txn": {"appId": id_, "version": version, "lastUpdated": now}})
             for id_, version in versions.items()
@@ -189,6 +198,14 @@ class Transaction:
                     moving = columns.pop(names.index(found))
                     columns.insert(0 if place.first else place_of(place.after), moving)
         return False
+
+
+def _renamed(column: str, changes: Iterable[ColumnChange]) -> str:
+    """The name of a column after changes."""
+    for change in changes:
+        if isinstance(change, RenameColumn) and change.name.lower() == column.lower():
+            column = change.new
+    return column
 
 
 def exchange(transaction: Java, actions: Java, operation: Java) -> int:

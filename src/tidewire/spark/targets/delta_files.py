@@ -10,19 +10,21 @@ import json
 import struct
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
 from tidewire.errors import SyncError
 from tidewire.model import TableName
 from tidewire.spark.targets.base import Java
+from tidewire.spark.targets.delta_commit import SORT
 from tidewire.spark.targets.delta_log import LOG
 from tidewire.spark.targets.files import (
     UNKNOWN_ROWS,
@@ -39,6 +41,7 @@ from tidewire.spark.targets.files import (
     framed,
     stored_type,
 )
+from tidewire.spark.targets.partitions import PartitionField
 from tidewire.storage import Storage
 
 _TYPES: Mapping[str, pa.DataType] = {
@@ -68,16 +71,16 @@ Action = Mapping[str, Any]
 
 def stored_table(name: TableName, snapshot: Java, folder: Storage, root: str) -> StoredTable:
     """What a table is made of, listed by Delta."""
-    columns = columns_of(name, snapshot)
+    columns, partition, order = layout_of(name, snapshot)
     listed = snapshot.allFiles().toJSON().collectAsList()
-    files = tuple(_data_file(name, json.loads(document), columns, root) for document in listed)
+    files = tuple(_data_file(name, json.loads(document), columns, root, partition) for document in listed)
     access = LocalAccess() if folder.local is not None else StorageAccess(folder)
-    return StoredTable(str(snapshot.version()), columns, files, access, root)
+    return StoredTable(str(snapshot.version()), columns, files, access, root, partition=partition, order=order)
 
 
 def advanced(name: TableName, known: StoredTable, snapshot: Java, folder: Storage) -> StoredTable | None:
     """A table at a later version, out of what the log says of the versions in between; ``None`` if it lacks one."""
-    columns = columns_of(name, snapshot)
+    columns, partition, order = layout_of(name, snapshot)
     if _kinds(columns) != _kinds(known.columns):  # what is known of files is in the types of older columns
         return None
     files = {file.path: file for file in known.files}
@@ -92,9 +95,10 @@ def advanced(name: TableName, known: StoredTable, snapshot: Java, folder: Storag
         for line in text.splitlines():
             action = json.loads(line)
             if "add" in action:
-                file = _data_file(name, action["add"], columns, known.folder)
+                file = _data_file(name, action["add"], columns, known.folder, partition)
                 files[file.path] = file
-    return replace(known, version=str(snapshot.version()), columns=columns, files=tuple(files.values()))
+    now, found = str(snapshot.version()), tuple(files.values())
+    return replace(known, version=now, columns=columns, files=found, partition=partition, order=order)
 
 
 def _kinds(columns: Iterable[StoredColumn]) -> set[tuple[int, pa.DataType, str]]:
@@ -102,10 +106,21 @@ def _kinds(columns: Iterable[StoredColumn]) -> set[tuple[int, pa.DataType, str]]
     return {(column.id, column.type, column.file_name) for column in columns}
 
 
-def columns_of(name: TableName, snapshot: Java) -> tuple[StoredColumn, ...]:
-    """The columns of a table."""
-    fields = json.loads(snapshot.metadata().schemaString())["fields"]
-    return tuple(_column(name, number, field) for number, field in enumerate(fields))
+def layout_of(
+    name: TableName, snapshot: Java
+) -> tuple[tuple[StoredColumn, ...], tuple[PartitionField, ...], tuple[str, ...]]:
+    """The columns of a table, those of its partitions, and those by which rows are ordered in files."""
+    metadata = json.loads(snapshot.metadata().json())["metaData"]
+    fields = json.loads(metadata["schemaString"])["fields"]
+    columns = tuple(_column(name, number, field) for number, field in enumerate(fields))
+    by_name = {column.name: column for column in columns}
+    partition = (by_name[each] for each in metadata["partitionColumns"])
+    sort = sorted((field["metadata"][SORT], field["name"]) for field in fields if SORT in field["metadata"])
+    return (
+        columns,
+        tuple(PartitionField(column.id, "identity", column.type) for column in partition),
+        tuple(column for _, column in sort),
+    )
 
 
 def _column(name: TableName, number: int, field: Mapping[str, Any]) -> StoredColumn:
@@ -128,7 +143,9 @@ def _path(action: Action, root: str) -> str:
     return path if path.startswith("/") or ":/" in path else f"{root}/{path}"
 
 
-def _data_file(name: TableName, add: Action, columns: Iterable[StoredColumn], root: str) -> DataFile:
+def _data_file(
+    name: TableName, add: Action, columns: Iterable[StoredColumn], root: str, partition: Sequence[PartitionField] = ()
+) -> DataFile:
     stats = json.loads(add.get("stats") or "{}", parse_float=Decimal)
     nulls, lower, upper = (stats.get(what, {}) for what in ("nullCount", "minValues", "maxValues"))
     known = {
@@ -143,9 +160,41 @@ def _data_file(name: TableName, add: Action, columns: Iterable[StoredColumn], ro
     dead = () if vector is None else (_dead_rows(name, vector, root),)
     rows = stats.get("numRecords")
     size, document = int(add.get("size") or 0), json.dumps(add)
-    if rows is None:
-        return DataFile(_path(add, root), UNKNOWN_ROWS, known, dead, document, size=size, is_counted=False)
-    return DataFile(_path(add, root), int(rows), known, dead, document, size=size)
+    physical = {column.id: column.file_name for column in columns}
+    values = tuple(_partition_value(add["partitionValues"][physical[field.source]], field.type) for field in partition)
+    return DataFile(
+        _path(add, root),
+        UNKNOWN_ROWS if rows is None else int(rows),
+        known,
+        dead,
+        document,
+        size=size,
+        is_counted=rows is not None,
+        partition=values,
+        constants={field.source: value for field, value in zip(partition, values, strict=True)},
+    )
+
+
+def _partition_value(text: str | None, type_: pa.DataType) -> Comparable | None:
+    """The value of a partition, which the log has as text."""
+    if not text:
+        return None
+    if pa.types.is_integer(type_):
+        return int(text)
+    if pa.types.is_date(type_):
+        return int(np.datetime64(text, "D").astype(np.int64))
+    raise SyncError(f"partitions by values of {type_}, such as {text!r}, are of another program and cannot be written")
+
+
+def _partition_texts(file: NewFile, table: StoredTable, columns: Mapping[int, StoredColumn]) -> dict[str, str | None]:
+    """The partition of a new file: that of the file that it replaces, or the one that its rows belong in."""
+    if file.replaces:
+        return dict(json.loads(file.replaces)["partitionValues"])
+    found: dict[str, str | None] = {}
+    for field, value in zip(table.partition, file.partition or (), strict=True):
+        text = str(np.datetime64(int(value), "D")) if value is not None and pa.types.is_date(field.type) else str(value)
+        found[columns[field.source].file_name] = None if value is None else text
+    return found
 
 
 def _dead_rows(name: TableName, vector: Mapping[str, Any], root: str) -> DeadRows:
@@ -273,8 +322,11 @@ def _marked(value: Any, mark: Any) -> Any:
 # Actions
 
 
-def actions_of(change: FileChange) -> Iterator[dict[str, Any]]:
-    """The actions of a change. A file with more dead rows is removed, and added again with its new vector."""
+def actions_of(change: FileChange, *, is_data: bool = True) -> Iterator[dict[str, Any]]:
+    """The actions of a change. A file with more dead rows is removed, and added again with its new vector.
+
+    Without ``is_data`` it leaves all rows as they are, in other files.
+    """
     columns = {column.id: column for column in change.base.columns}
     now, gone = int(time.time() * 1000), set(change.removed)
     vectors = _write_vectors(change)
@@ -283,7 +335,7 @@ def actions_of(change: FileChange) -> Iterator[dict[str, Any]]:
             continue
         add = json.loads(file.document)
         kept = {key: add[key] for key in ("path", "partitionValues", "size", "deletionVector") if key in add}
-        yield {"remove": {**kept, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}}
+        yield {"remove": {**kept, "deletionTimestamp": now, "dataChange": is_data, "extendedFileMetadata": True}}
         if file.path in vectors:
             stats = add.get("stats")
             if stats is not None:
@@ -295,10 +347,10 @@ def actions_of(change: FileChange) -> Iterator[dict[str, Any]]:
         yield {
             "add": {
                 "path": quote(name),
-                "partitionValues": {},
+                "partitionValues": _partition_texts(new, change.base, columns),
                 "size": new.size,
                 "modificationTime": now,
-                "dataChange": True,
+                "dataChange": is_data,
                 "stats": _stats_text(new, columns),
             }
         }

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -23,6 +23,9 @@ from tidewire.errors import MissingExtra, SyncError
 from tidewire.model import TableName
 from tidewire.storage import Storage
 
+if TYPE_CHECKING:
+    from tidewire.spark.targets.partitions import PartitionField
+
 try:
     from pyroaring import BitMap64
 except ImportError as error:
@@ -30,6 +33,9 @@ except ImportError as error:
 
 Comparable: TypeAlias = int | float | bytes | Decimal
 """A value as it is compared: text as its UTF-8 bytes, a date in days, a time in microseconds."""
+
+PartitionValues: TypeAlias = tuple[Comparable | None, ...]
+"""What all rows of a file have in common: a value for each field of a table's partition."""
 
 UNKNOWN_ROWS: Final = 1_000_000
 """How many rows a file is taken to have if nothing says it."""
@@ -197,7 +203,9 @@ class DataFile:
     """A file of rows. ``stats`` has what is known of columns, by their ids; ``document`` is what the format keeps.
 
     ``lineage`` is the id of its first row, and the sequence number of the commit that added it, if they are known.
-    ``size`` is in bytes. If rows are not ``is_counted``, another program did not say how many there are.
+    ``size`` is in bytes. If rows are not ``is_counted``, another program did not say how many there are. ``partition``
+    is ``None`` if the table had other partitions when it was written. ``constants`` are columns with one value, by
+    their ids, which a file need not have.
     """
 
     path: str
@@ -208,6 +216,8 @@ class DataFile:
     lineage: tuple[int, int] | None = None
     size: int = 0
     is_counted: bool = True
+    partition: PartitionValues | None = ()
+    constants: Mapping[int, Comparable | None] = field(default_factory=dict)
 
     @property
     def live(self) -> int:
@@ -217,13 +227,18 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A data file that was written and is not in its table yet."""
+    """A data file that was written and is not in its table yet.
+
+    ``replaces`` is the document of a file whose rows it has, in the same partition.
+    """
 
     path: str
     rows: int
     size: int
     splits: tuple[int, ...]
     stats: Mapping[int, ColumnStats]
+    partition: PartitionValues | None = ()
+    replaces: str = ""
 
 
 class FileAccess(Protocol):
@@ -244,6 +259,8 @@ class StoredTable:
 
     ``folder`` is where new files go. ``key`` are the columns whose bounds new files tell in full, so that a search can
     skip files; texts and bytes in other columns have short bounds. ``format`` is the version of the table format.
+    ``partition`` says which partition a row belongs in, and ``spec`` is its number; ``order`` are columns by which rows
+    are ordered in files, if the table says so.
     """
 
     version: str
@@ -253,6 +270,10 @@ class StoredTable:
     folder: str
     key: tuple[str, ...] = ()
     format: int = 0
+    partition: tuple[PartitionField, ...] = ()
+    spec: int = 0
+    order: tuple[str, ...] = ()
+    order_id: int = 0
 
     @property
     def has_lineage(self) -> bool:

@@ -40,7 +40,14 @@ from tidewire.spark.targets.base import (
 )
 from tidewire.spark.targets.files import MOST_TABLES, DataFile, FileChange, StoredTable, is_local, rows_at
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable, catalog_name, close_catalog
-from tidewire.spark.targets.iceberg_files import described, refuse_changed, row_delta, stored_table, write_dead_rows
+from tidewire.spark.targets.iceberg_files import (
+    described,
+    refuse_changed,
+    rewrite,
+    row_delta,
+    stored_table,
+    write_dead_rows,
+)
 from tidewire.spark.targets.iceberg_rename import DROPPED, MOVING, drop, dropped_tables, has_begun, rename
 from tidewire.spark.targets.iceberg_swap import (
     EPOCH,
@@ -59,7 +66,7 @@ from tidewire.spark.targets.iceberg_swap import (
     summary_of,
     swap,
 )
-from tidewire.spark.targets.iceberg_upkeep import compact, expired, orphans, row_count, size_of
+from tidewire.spark.targets.iceberg_upkeep import expired, orphans, row_count, size_of, tidy
 from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
@@ -185,6 +192,11 @@ class IcebergTarget:
         """Tables in version 3 of the format do."""
         return self._table(name).format_version >= 3
 
+    def partition_columns(self, name: TableName) -> tuple[str, ...]:
+        """The columns that say which partition a row belongs in."""
+        java = self._table(name).java
+        return tuple(java.schema().findColumnName(field.sourceId()) for field in java.spec().fields())
+
     # Steps
 
     def find(self, name: TableName, step: str) -> str | None:
@@ -232,7 +244,7 @@ class IcebergTarget:
         def begin() -> Java:
             # Names have characters that paths have not, and a new table must not lie among the files of a dropped one.
             location = None if self._root is None else str(self._root / _DATA / uuid.uuid4().hex)
-            return self._catalog.creation(name, fields, properties, location)
+            return self._catalog.creation(name, fields, properties, location, options)
 
         return create(self._catalog, name, tag, begin)
 
@@ -278,8 +290,7 @@ class IcebergTarget:
         if change.is_empty:
             return self.alter(name, (), tag)
         label, base = f"{tag.epoch:08}", change.base
-        columns = {column.id: column for column in base.columns}
-        added = {file.path: described(file, columns) for file in change.added}
+        added = {file.path: described(file, base) for file in change.added}
         dead = write_dead_rows(change, label)
         made: list[int] = []
         lineage: list[tuple[int, int]] = []
@@ -302,7 +313,16 @@ class IcebergTarget:
             noted(version, base.version, tag)
             known = lineage[0] if lineage else None
             files = (
-                DataFile(file.path, file.rows, file.stats, (), added[file.path], known, file.size)
+                DataFile(
+                    file.path,
+                    file.rows,
+                    file.stats,
+                    (),
+                    added[file.path],
+                    known,
+                    file.size,
+                    partition=file.partition,
+                )
                 for file in change.added
             )
             self._stored[version.partition("@")[0]] = change.after(version, files, dead)
@@ -320,10 +340,24 @@ class IcebergTarget:
 
     # Maintenance
 
-    def compact(self, name: TableName, tag: CommitTag | None = None) -> None:
-        """Make few large files of many small ones, by Iceberg's own actions."""
+    def replace(self, name: TableName, change: FileChange, tag: CommitTag | None = None) -> None:
+        """Swap files with the same rows in, in a snapshot that says so."""
+        added = [described(file, change.base) for file in change.added]
+
+        def update(table: IcebergTable, transaction: Java) -> None:
+            refuse_changed(name, change.base, current_version(transaction.startMetadata()))
+            rows = rewrite(self._catalog.java_named, table, transaction, change, added)
+            for key, value in self._noted(tag).items():
+                rows.set(key, value)
+            rows.commit()
+
+        swap(self._catalog, name, tag, update, step=False, append=False)
+
+    def tidy(self, name: TableName, tag: CommitTag | None = None) -> None:
+        """Write manifests anew if they are many, by Iceberg's own actions."""
         self._checked(name, tag)
-        compact(self._catalog, name, self.session()._jsparkSession, {} if tag is None else summary_of(tag, step=False))
+        deletes = sum(len(file.dead) for file in self.stored(name).files)
+        tidy(self._catalog, name, self.session()._jsparkSession, self._noted(tag), deletes)
 
     def expire(
         self, name: TableName, before: datetime, keep: Collection[str] = (), tag: CommitTag | None = None
@@ -364,6 +398,9 @@ class IcebergTarget:
             if self._root is not None and location.parent == self._root / _DATA:
                 shutil.rmtree(location, ignore_errors=True)  # what writers that failed left behind
         return len(old)
+
+    def _noted(self, tag: CommitTag | None) -> dict[str, str]:
+        return {} if tag is None else summary_of(tag, step=False)
 
     def _checked(self, name: TableName, tag: CommitTag | None) -> None:
         if tag is not None:

@@ -7,6 +7,7 @@ quoting.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +37,7 @@ from tidewire.spark.targets.base import (
 )
 from tidewire.spark.targets.files import MOST_TABLES, comparable
 from tidewire.spark.targets.iceberg_values import json_of
+from tidewire.sync.table_options import NO_OPTIONS, PartitionBy, TableOptions
 
 _PREFIX: Final = "spark.sql.catalog."
 _MISSING: Final = ("NoSuchTableException", "NoSuchNamespaceException")
@@ -160,6 +162,7 @@ class IcebergTable:
             case DropColumn(name):
                 found = spelled(names, name)
                 if found is not None:
+                    self._unsort(found)
                     self.java.updateSchema().deleteColumn(found).commit()
             case RenameColumn(name, new):
                 found, taken = spelled(names, name), spelled(names, new)
@@ -173,6 +176,18 @@ class IcebergTable:
             case MoveColumn(name, place):
                 found, after = existing(names, self.name, name), self._after(names, place)
                 _placed(self.java.updateSchema(), found, place, after).commit()
+
+    def _unsort(self, column: str) -> None:
+        """Take a column out of the order of rows in files."""
+        order = self.java.sortOrder()
+        names = [self.java.schema().findColumnName(field.sourceId()) for field in order.fields()]
+        if column not in names:
+            return
+        update, last = self.java.replaceSortOrder(), self.java_named("org.apache.iceberg.NullOrder.NULLS_LAST")
+        reference = self.java_named("org.apache.iceberg.expressions.Expressions.ref")
+        for name in names:
+            update = update if name == column else update.asc(reference(name), last)
+        update.commit()
 
     def _after(self, names: list[str], place: Place) -> str | None:
         return None if place.after is None else existing(names, self.name, place.after)
@@ -246,7 +261,12 @@ class IcebergCatalog:
         return bool(self._java.tableExists(self._identifier(name)))
 
     def creation(
-        self, name: TableName, fields: Iterable[Field], properties: Mapping[str, str], location: str | None
+        self,
+        name: TableName,
+        fields: Iterable[Field],
+        properties: Mapping[str, str],
+        location: str | None,
+        options: TableOptions = NO_OPTIONS,
     ) -> Java:
         """A transaction that makes a table; the catalog chooses its place if none is given."""
         self.ensure_namespace(name.schema)
@@ -257,7 +277,27 @@ class IcebergCatalog:
         builder = self._java.buildTable(self._identifier(name), schema).withProperties(dict(properties))
         if location is not None:
             builder = builder.withLocation(location)
+        if options.partition:
+            builder = builder.withPartitionSpec(self._spec(schema, options.partition))
+        if options.sort:
+            builder = builder.withSortOrder(self._order(schema, options.sort))
         return builder.createTransaction()
+
+    def _spec(self, schema: Java, partition: Iterable[PartitionBy]) -> Java:
+        """A partition spec. Its fields have names that no column of the upstream can get."""
+        spec = self.java_named("org.apache.iceberg.PartitionSpec.builderFor")(schema)
+        for each in partition:
+            number = [int(found) for found in re.findall(r"\[(\d+)\]", each.transform)]
+            spec = getattr(spec, each.kind)(each.column, *number, f"_tw_{each.kind}_{each.column}")
+        return spec.build()
+
+    def _order(self, schema: Java, columns: Iterable[str]) -> Java:
+        """A sort order: ascending, NULL last."""
+        order = self.java_named("org.apache.iceberg.SortOrder.builderFor")(schema)
+        last = self.java_named("org.apache.iceberg.NullOrder.NULLS_LAST")
+        for column in columns:
+            order = order.asc(column, last)
+        return order.build()
 
     def rename(self, old: TableName, new: TableName) -> None:
         """Move a table to a name that is free."""

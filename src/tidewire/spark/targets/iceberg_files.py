@@ -11,7 +11,7 @@ import io
 import json
 import struct
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Context, Decimal
 from typing import Any, Final
@@ -38,7 +38,8 @@ from tidewire.spark.targets.files import (
     stored_type,
 )
 from tidewire.spark.targets.iceberg_catalog import IcebergTable, JavaNames
-from tidewire.spark.targets.iceberg_values import value_of
+from tidewire.spark.targets.iceberg_values import json_of, value_of
+from tidewire.spark.targets.partitions import PartitionField
 
 _FILE_PATH_ID: Final = 2147483546
 _POSITION_ID: Final = 2147483545
@@ -67,6 +68,12 @@ def stored_table(table: IcebergTable, version: str) -> StoredTable:
     schema = json.loads(named("org.apache.iceberg.SchemaParser.toJson")(java.schema()))
     columns = tuple(_column(table.name, field) for field in schema["fields"])
     types = {column.id: column.type for column in columns}
+    spec = json.loads(named("org.apache.iceberg.PartitionSpecParser.toJson")(java.spec()))
+    partition = tuple(
+        PartitionField(int(field["source-id"]), field["transform"], types[int(field["source-id"])])
+        for field in spec["fields"]
+    )
+    number = int(spec["spec-id"])
     files = []
     if java.currentSnapshot() is not None:
         tasks = java.newScan().includeColumnStats().planFiles()
@@ -74,14 +81,36 @@ def stored_table(table: IcebergTable, version: str) -> StoredTable:
         while listed.hasNext():
             task = listed.next()
             document = json.loads(named("org.apache.iceberg.ScanTaskParser.toJson")(task))
-            file = _data_file(table.name, document, types)
+            same = int(document["data-file"]["spec-id"]) == number
+            file = _data_file(table.name, document, types, partition if same else None)
             first = document["data-file"].get("first-row-id")
             if first is not None:
                 file = replace(file, lineage=(int(first), int(task.file().dataSequenceNumber())))
             files.append(file)
         tasks.close()
     folder = str(java.locationProvider().newDataLocation("x")).rpartition("/")[0]
-    return StoredTable(version, columns, tuple(files), access_to(folder, java), folder, format=table.format_version)
+    order_id, order = _order(named, java, columns)
+    return StoredTable(
+        version,
+        columns,
+        tuple(files),
+        access_to(folder, java),
+        folder,
+        format=table.format_version,
+        partition=partition,
+        spec=number,
+        order=order,
+        order_id=order_id,
+    )
+
+
+def _order(named: JavaNames, java: Java, columns: Iterable[StoredColumn]) -> tuple[int, tuple[str, ...]]:
+    """The number of the order of rows in files, and its columns. Another program's order by transforms is not kept."""
+    order = json.loads(named("org.apache.iceberg.SortOrderParser.toJson")(java.sortOrder()))
+    names, fields = {column.id: column.name for column in columns}, order["fields"]
+    if not all(field["transform"] == "identity" and field["direction"] == "asc" for field in fields):
+        return 0, ()
+    return int(order["order-id"]), tuple(names[int(field["source-id"])] for field in fields)
 
 
 def _column(table: TableName, field: Mapping[str, Any]) -> StoredColumn:
@@ -95,7 +124,13 @@ def _column(table: TableName, field: Mapping[str, Any]) -> StoredColumn:
     return StoredColumn(field["name"], int(field["id"]), arrow, field["name"], element, initial)
 
 
-def _data_file(table: TableName, task: Mapping[str, Any], types: Mapping[int, pa.DataType]) -> DataFile:
+def _data_file(
+    table: TableName,
+    task: Mapping[str, Any],
+    types: Mapping[int, pa.DataType],
+    partition: Sequence[PartitionField] | None,
+) -> DataFile:
+    """A data file. ``partition`` is ``None`` if the table had other partitions when it was written."""
     file = task["data-file"]
     if file["file-format"].lower() != "parquet":
         raise SyncError(f"{table}: {file['file-path']} is not a Parquet file, so a sync cannot search it")
@@ -112,7 +147,14 @@ def _data_file(table: TableName, task: Mapping[str, Any], types: Mapping[int, pa
     counted = all("referenced-data-file" in each.document for each in dead)
     size = int(file["file-size-in-bytes"])
     path, rows = file["file-path"], int(file["record-count"])
-    return DataFile(path, rows, stats, dead, _outline(file), size=size, is_counted=counted)
+    found = DataFile(path, rows, stats, dead, _outline(file), size=size, is_counted=counted)
+    if partition is None:
+        return replace(found, partition=None)
+    values = tuple(value_of(each, field.result) for each, field in zip(file["partition"], partition, strict=True))
+    constants = {
+        field.source: value for field, value in zip(partition, values, strict=True) if field.transform == "identity"
+    }
+    return replace(found, partition=values, constants=constants)
 
 
 def _entries(file: Mapping[str, Any], what: str) -> dict[int, Any]:
@@ -178,8 +220,9 @@ def _encoded(value: Comparable, type_: pa.DataType) -> str:
 # New files
 
 
-def described(file: NewFile, columns: Mapping[int, StoredColumn]) -> str:
+def described(file: NewFile, table: StoredTable) -> str:
     """A new data file, as Iceberg's parser takes it."""
+    columns = {column.id: column for column in table.columns}
     bounds: dict[str, dict[int, str]] = {"lower-bounds": {}, "upper-bounds": {}}
     for id_, stats in file.stats.items():
         for what, value in (("lower-bounds", stats.lower), ("upper-bounds", stats.upper)):
@@ -187,11 +230,10 @@ def described(file: NewFile, columns: Mapping[int, StoredColumn]) -> str:
                 bounds[what][id_] = _encoded(value, columns[id_].type)
     counted = {id_: stats for id_, stats in file.stats.items() if stats.nulls is not None}
     document = {
-        "spec-id": 0,
+        **_partition_of(file, table),
         "content": "data",
         "file-path": file.path,
         "file-format": "parquet",
-        "partition": [],
         "file-size-in-bytes": file.size,
         "record-count": file.rows,
         "value-counts": _listed(dict.fromkeys(counted, file.rows)),
@@ -199,9 +241,23 @@ def described(file: NewFile, columns: Mapping[int, StoredColumn]) -> str:
         "nan-value-counts": _listed({id_: stats.nans for id_, stats in counted.items() if stats.nans is not None}),
         **{what: _listed(values) for what, values in bounds.items()},
         "split-offsets": list(file.splits),
-        "sort-order-id": 0,
+        "sort-order-id": 0 if file.replaces else table.order_id,
     }
     return json.dumps(document)
+
+
+def _partition_of(file: NewFile, table: StoredTable) -> dict[str, Any]:
+    """The partition of a new file: that of the file that it replaces, or the one that its rows belong in."""
+    if file.replaces:
+        return _placed(file.replaces)
+    values = zip(file.partition or (), table.partition, strict=True)
+    return {"spec-id": table.spec, "partition": [json_of(value, field.result) for value, field in values]}
+
+
+def _placed(document: str) -> dict[str, Any]:
+    """The partition of a file with a document."""
+    found = json.loads(document)
+    return {key: found[key] for key in ("spec-id", "partition")}
 
 
 def _listed(values: Mapping[int, object]) -> dict[str, list[object]]:
@@ -217,7 +273,7 @@ def write_dead_rows(change: FileChange, label: str) -> dict[str, DeadRows]:
 
 def _write_puffin(change: FileChange, label: str) -> dict[str, DeadRows]:
     """One Puffin file with a vector for each data file."""
-    path = f"{change.base.folder}/{label}-{uuid.uuid4().hex}.puffin"
+    path, files = f"{change.base.folder}/{label}-{uuid.uuid4().hex}.puffin", _documents(change)
     data, blobs, found = _PUFFIN, [], {}
     for data_file, bitmap in change.dead.items():
         frame, count = framed(bitmap), len(BitMap64.deserialize(bitmap))
@@ -237,7 +293,15 @@ def _write_puffin(change: FileChange, label: str) -> dict[str, DeadRows]:
     footer = json.dumps({"blobs": blobs, "properties": {"created-by": "tidewire"}}).encode()
     data += _PUFFIN + footer + struct.pack("<i", len(footer)) + b"\0\0\0\0" + _PUFFIN
     _put(change.base.access, path, data)
-    return {data_file: _dead_document(path, "puffin", len(data), data_file, *each) for data_file, each in found.items()}
+    return {
+        data_file: _dead_document(path, "puffin", len(data), data_file, files[data_file], *each)
+        for data_file, each in found.items()
+    }
+
+
+def _documents(change: FileChange) -> dict[str, str]:
+    """The documents of files that rows die in."""
+    return {file.path: file.document for file in change.base.files if file.path in change.dead}
 
 
 _POSITIONS: Final = pa.schema(
@@ -250,7 +314,7 @@ _POSITIONS: Final = pa.schema(
 
 def _write_positions(change: FileChange, label: str) -> dict[str, DeadRows]:
     """A Parquet file of positions for each data file."""
-    found = {}
+    found, files = {}, _documents(change)
     for data_file, bitmap in change.dead.items():
         positions = list(BitMap64.deserialize(bitmap))
         rows = pa.table([pa.array([data_file] * len(positions)), pa.array(positions, pa.int64())], schema=_POSITIONS)
@@ -258,17 +322,20 @@ def _write_positions(change: FileChange, label: str) -> dict[str, DeadRows]:
         pq.write_table(rows, sink, compression="zstd", store_schema=False)
         path = f"{change.base.folder}/{label}-{uuid.uuid4().hex}-deletes.parquet"
         _put(change.base.access, path, sink.getvalue())
-        found[data_file] = _dead_document(path, "parquet", len(sink.getvalue()), data_file, 0, 0, len(positions))
+        size = len(sink.getvalue())
+        found[data_file] = _dead_document(path, "parquet", size, data_file, files[data_file], 0, 0, len(positions))
     return found
 
 
-def _dead_document(path: str, kind: str, size: int, data_file: str, offset: int, length: int, count: int) -> DeadRows:
+def _dead_document(
+    path: str, kind: str, size: int, data_file: str, of: str, offset: int, length: int, count: int
+) -> DeadRows:
+    """The description of dead rows; ``of`` is the document of their data file."""
     document: dict[str, Any] = {
-        "spec-id": 0,
+        **_placed(of),
         "content": "position-deletes",
         "file-path": path,
         "file-format": kind,
-        "partition": [],
         "file-size-in-bytes": size,
         "record-count": count,
         "referenced-data-file": data_file,
@@ -292,13 +359,7 @@ def row_delta(
     dead: Mapping[str, DeadRows],
 ) -> Java:
     """The update of a transaction that changes rows; it is not committed into the transaction yet."""
-    spec = table.java.spec()
-    mapper = named("org.apache.iceberg.util.JsonUtil.mapper")()
-    parse = named("org.apache.iceberg.ContentFileParser.fromJson")
-
-    def parsed(document: str) -> Java:
-        return parse(mapper.readTree(document), spec)
-
+    parsed = _parser(named, table)
     update = transaction.newRowDelta().validateDeletedFiles()
     listed = change.base.version.split("@")[1]
     if change.base.files:
@@ -310,12 +371,38 @@ def row_delta(
     gone = set(change.removed)
     for file in change.base.files:
         if file.path in dead or file.path in gone:
-            for rows in file.dead:
-                if "referenced-data-file" in rows.document:  # others may have dead rows of more files
-                    update.removeDeletes(parsed(rows.document))
+            for rows in _own_dead(file):
+                update.removeDeletes(parsed(rows.document))
         if file.path in gone:
             update.removeRows(parsed(file.document))
     return update
+
+
+def rewrite(named: JavaNames, table: IcebergTable, transaction: Java, change: FileChange, added: Iterable[str]) -> Java:
+    """The update of a transaction that changes files and no rows; it is not committed into the transaction yet."""
+    parsed, gone = _parser(named, table), set(change.removed)
+    update = transaction.newRewrite().validateFromSnapshot(int(change.base.version.split("@")[1]))
+    for file in change.base.files:
+        if file.path in gone:
+            update.deleteFile(parsed(file.document))
+            for rows in _own_dead(file):
+                update.deleteFile(parsed(rows.document))
+    for document in added:
+        update.addFile(parsed(document))
+    return update
+
+
+def _parser(named: JavaNames, table: IcebergTable) -> Callable[[str], Java]:
+    """Makes Iceberg's description of a file out of our document."""
+    specs = table.java.specs()
+    mapper = named("org.apache.iceberg.util.JsonUtil.mapper")()
+    parse = named("org.apache.iceberg.ContentFileParser.fromJson")
+    return lambda document: parse(mapper.readTree(document), specs)
+
+
+def _own_dead(file: DataFile) -> list[DeadRows]:
+    """The dead rows of a file that are kept for it alone: others may have dead rows of more files."""
+    return [rows for rows in file.dead if "referenced-data-file" in rows.document]
 
 
 def refuse_changed(name: TableName, base: StoredTable, version: str) -> None:

@@ -10,18 +10,8 @@ from tidewire.model import TableName
 from tidewire.spark.targets.base import Java, Size, quoted, text_literal
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
 
-_FEW_FILES: Final = 5
-"""Fewer small files than this are not worth a new one; Iceberg's own default."""
-
 _MANY_MANIFESTS: Final = 20
 """Every commit adds one or two, and every plan reads them all."""
-
-_REWRITE: Final = {
-    "min-input-files": str(_FEW_FILES),
-    # Groups of files are committed as they are done, so what is done stays when the rest is cut short.
-    "partial-progress.enabled": "true",
-    "remove-dangling-deletes": "true",
-}
 
 
 def size_of(metadata: Mapping[str, Any]) -> Size:
@@ -43,21 +33,19 @@ def row_count(summary: Mapping[str, str]) -> int | None:
     return int(total) - int(dead or 0)
 
 
-def compact(catalog: IcebergCatalog, name: TableName, session: Java, summary: Mapping[str, str]) -> None:
-    """Put a table in order. Nothing is left to do after a compaction that nothing followed.
+def tidy(catalog: IcebergCatalog, name: TableName, session: Java, summary: Mapping[str, str], deletes: int) -> None:
+    """Write many manifests anew, and take away dead rows of files that are gone, which other programs left.
 
-    What is committed has the entries of ``summary`` in the summary of its snapshot.
+    ``deletes`` is how many deletions the files of the table have. What is committed has the entries of ``summary`` in
+    the summary of its snapshot.
     """
     table = catalog.table(name)
     assert table is not None
     metadata = table.metadata()
     noted, size = _current(metadata), size_of(metadata)
-    if noted.get("operation") == "replace" or (size.files < _FEW_FILES and not size.deletes):
-        return
     actions = catalog.java_named("org.apache.iceberg.spark.actions.SparkActions.get")(session)
-    rewriting = actions.rewriteDataFiles(table.java).options(_REWRITE)
-    rounds = [rewriting]
-    if size.deletes:
+    rounds = []
+    if size.deletes > deletes:
         rounds.append(actions.rewritePositionDeletes(table.java))
     if sum(int(noted.get(f"manifests-{part}", 0)) for part in ("created", "kept")) >= _MANY_MANIFESTS:
         rounds.append(actions.rewriteManifests(table.java))
