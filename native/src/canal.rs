@@ -103,7 +103,8 @@ impl Canal {
 }
 
 impl Protocol for Canal {
-    fn message(&mut self, _: &[u8], value: &[u8], pos: i32, tables: &mut Tables) -> Result<(), Unread> {
+    fn message(&mut self, _: Option<&[u8]>, value: Option<&[u8]>, pos: i32, tables: &mut Tables) -> Result<(), Unread> {
+        let value = value.unwrap_or_default();
         utf8(value)?;
         let border = self.border.find(value).ok_or(Unread::Left)?;
         let head = &value[..border];

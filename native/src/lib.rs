@@ -1,5 +1,6 @@
 //! The native kernel of tidewire: messages to Arrow columns. `tidewire.arrow.native` is its one caller.
 
+mod avro;
 mod canal;
 mod capsule;
 mod column;
@@ -39,6 +40,7 @@ impl Kernel {
     #[new]
     fn new(protocol: &str, before: bool, zeros_to_null: bool, zone: &str) -> PyResult<Kernel> {
         let protocol: Box<dyn Protocol> = match protocol {
+            "avro" => Box::new(avro::Avro::default()),
             "canal-json" => Box::new(canal::Canal::new()),
             "open-protocol" => Box::new(open::Open::default()),
             "simple-json" => Box::new(simple_json::SimpleJson::new(zone)),
@@ -79,8 +81,8 @@ impl Kernel {
         let mut at = start;
         let read = AssertUnwindSafe(|| {
             while at < values.len() {
-                let key = if keys.is_null(at) { b"" } else { keys.value(at) };
-                let value = if values.is_null(at) { b"" } else { values.value(at) };
+                let key = keys.is_valid(at).then(|| keys.value(at));
+                let value = values.is_valid(at).then(|| values.value(at));
                 match self.protocol.message(key, value, at as i32, &mut self.tables) {
                     Ok(()) => {}
                     Err(Unread::Left) if self.protocol.stops() => return Some((at, None)),
@@ -98,6 +100,11 @@ impl Kernel {
     /// Rows of the unknown shape are those of a table, if the table has their columns.
     fn learn(&mut self, table: usize, partition: Option<i64>) -> bool {
         self.protocol.learn(table, partition, &self.tables)
+    }
+
+    /// The fields of the unknown shape, for `learn`; False if a type is not known.
+    fn describe(&mut self, key: Vec<avro::FieldSpec>, value: Vec<avro::FieldSpec>) -> bool {
+        self.protocol.describe(key, value)
     }
 
     /// Rows of the unknown shape are left to the caller from now on.
@@ -154,5 +161,5 @@ mod tidewire_native {
 
     /// The protocols that this kernel reads.
     #[pymodule_export]
-    const PROTOCOLS: [&str; 3] = ["canal-json", "open-protocol", "simple-json"];
+    const PROTOCOLS: [&str; 4] = ["avro", "canal-json", "open-protocol", "simple-json"];
 }

@@ -45,7 +45,15 @@ const VERSION: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 1];
 const MOST_SHAPES: usize = 256;
 
 impl Protocol for Open {
-    fn message(&mut self, key: &[u8], value: &[u8], pos: i32, tables: &mut Tables) -> Result<(), Unread> {
+    fn message(
+        &mut self,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        pos: i32,
+        tables: &mut Tables,
+    ) -> Result<(), Unread> {
+        let value = value.unwrap_or_default();
+        let key = key.unwrap_or_default();
         let mut keys = key.strip_prefix(VERSION).ok_or(Unread::Left)?;
         let mut values = value;
         tables.message(pos, |tables| {

@@ -1,5 +1,6 @@
 //! What the kernel asks of a protocol.
 
+use crate::avro::FieldSpec;
 use crate::table::Tables;
 use ahash::AHashMap;
 use std::hash::Hash;
@@ -21,11 +22,23 @@ pub trait Protocol: Send + Sync {
     }
 
     /// Put all rows of a message into tables, or none.
-    fn message(&mut self, key: &[u8], value: &[u8], pos: i32, tables: &mut Tables) -> Result<(), Unread>;
+    fn message(
+        &mut self,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        pos: i32,
+        tables: &mut Tables,
+    ) -> Result<(), Unread>;
 
     /// Rows of the shape that was unknown are those of a table, of a partition if the protocol does not say it. False, and rows of this shape are left to Python, if
     /// the table does not have the columns of the row.
     fn learn(&mut self, table: usize, partition: Option<i64>, tables: &Tables) -> bool;
+
+    /// The fields of key and value, for a protocol whose messages do not say them. False if a type is not known.
+    fn describe(&mut self, key: Vec<FieldSpec>, value: Vec<FieldSpec>) -> bool {
+        let _ = (key, value);
+        false
+    }
 
     /// Rows of the shape that was unknown are left to Python from now on.
     fn refuse(&mut self);

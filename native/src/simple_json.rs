@@ -46,7 +46,8 @@ impl Protocol for SimpleJson {
         true
     }
 
-    fn message(&mut self, _: &[u8], value: &[u8], pos: i32, tables: &mut Tables) -> Result<(), Unread> {
+    fn message(&mut self, _: Option<&[u8]>, value: Option<&[u8]>, pos: i32, tables: &mut Tables) -> Result<(), Unread> {
+        let value = value.unwrap_or_default();
         utf8(value)?;
         let mut cursor = Cursor::new(value);
         let header = header(&mut cursor, &mut self.buffer, &mut self.key).ok_or(Unread::Left)?;

@@ -13,10 +13,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidewire.arrow import kernel
+from tidewire.arrow.native_records import Records, Texts
 from tidewire.arrow.plan import Plan
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.temporal import zoned
 from tidewire.arrow.types import UNSIGNED_BIGINT, arrow_type
+from tidewire.codec.avro.decoder import Decoder as AvroDecoder
 from tidewire.codec.base import Decoder
 from tidewire.codec.options import Compression, IntegrityCheck, Options
 from tidewire.codec.simple.decoder import Decoder as SimpleDecoder
@@ -51,6 +53,7 @@ class NativeRows:
         self._plan_of = plan_of
         self._before = before
         self._schemas = decoder.schemas if isinstance(decoder, SimpleDecoder) else None
+        self._records = Records(decoder.resources) if isinstance(decoder, AvroDecoder) else None
         self._forget()
 
     def _forget(self) -> None:
@@ -59,6 +62,7 @@ class NativeRows:
         )
         self._plans: list[Plan] = []
         self._numbers: dict[TableSchema, int | None] = {}
+        self._record_tables: dict[Texts, int | None] = {}
 
     def runs(self, messages: pa.RecordBatch) -> Iterator[Run]:
         """Read the rows of a batch. The messages that the caller has to read come out, in order.
@@ -105,16 +109,42 @@ class NativeRows:
 
     def _learn(self, message: Message, sub: int) -> bool:
         """Teach the shape of an event in a message; is the message to be read by the kernel?"""
-        try:
-            event = list(self._decoder.decode(message))[sub]
-        except (DecodeError, SchemaUnknown, IndexError):
+        if self._records is not None:
+            return self._learn_record(message, self._records)
+        event = self._event(message, sub)
+        if event is None:
             return False
-        number = self._number(event.table) if isinstance(event, RowChange) else None
-        if number is None or not isinstance(event, RowChange):
+        number = self._number(event.table)
+        if number is None:
             self._kernel.refuse()
             return self._schemas is not None  # The kernel stops again, to leave the message.
         learnt: bool = self._kernel.learn(number, event.partition_id)
         return learnt
+
+    def _learn_record(self, message: Message, records: Records) -> bool:
+        """Teach the shape of an Avro message, whose fields its schemas say."""
+        texts = records.texts(message)
+        fields = None if texts is None else records.fields(texts)
+        if texts is not None and fields is not None:
+            if texts not in self._record_tables:
+                event = self._event(message, 0)
+                if event is None:
+                    return False
+                self._record_tables[texts] = self._number(event.table)
+            number = self._record_tables[texts]
+            if number is not None and self._kernel.describe(*fields):
+                learnt: bool = self._kernel.learn(number, None)
+                return learnt
+        self._kernel.refuse()
+        return False
+
+    def _event(self, message: Message, sub: int) -> RowChange | None:
+        """The row that the codec finds in a message, if it does."""
+        try:
+            event = list(self._decoder.decode(message))[sub]
+        except (DecodeError, SchemaUnknown, IndexError):
+            return None
+        return event if isinstance(event, RowChange) else None
 
     def _number(self, table: TableSchema) -> int | None:
         """The kernel's number of a table; None if a column has a type that the kernel does not read."""

@@ -79,10 +79,10 @@ class Scanner:
         return self._registry.schema(HEADER.unpack(head)[1])
 
     def _new_shape(self, key: str | None, value: str | None) -> _Shape | None:
-        keyed = None if key is None else _Registered.of(key)
+        keyed = None if key is None else Registered.of(key)
         if value is None:
             return None if keyed is None else _Deleted(keyed, self._policy)
-        record = _Registered.of(value)
+        record = Registered.of(value)
         if self._verifies and record.about(CHECKSUM) is not None:
             return None
         same = record.places(() if keyed is None else keyed.columns)
@@ -92,14 +92,14 @@ class Scanner:
         return _Changed(record, keyed, same, self._policy)
 
 
-class _Registered(NamedTuple):
+class Registered(NamedTuple):
     """A registered schema: what its fields mean, and what their bytes are."""
 
     layout: Layout
     fields: Sequence[Field]
 
     @classmethod
-    def of(cls, schema: str) -> _Registered:
+    def of(cls, schema: str) -> Registered:
         """The schema with this text; ``DecodeError`` where the codec knows no such schema."""
         layout = read_layout(schema, 0)
         return cls(layout, _fields(read_json(schema.encode("utf-8", "surrogatepass"), PROTOCOL)))
@@ -118,11 +118,11 @@ class _Registered(NamedTuple):
         return [place for place, slot in enumerate(self.layout.slots) if slot.column is not None]
 
     @property
-    def before(self) -> _Registered | None:
+    def before(self) -> Registered | None:
         """The record of the row before."""
         for slot, field in zip(self.layout.slots, self.fields, strict=True):
             if slot.record is not None:
-                return _Registered(slot.record, field.fields)
+                return Registered(slot.record, field.fields)
         return None
 
     def about(self, name: str) -> Slot | None:
@@ -158,7 +158,7 @@ def _field(type_: Any) -> Field:
 class _RecordPlan(Plan):
     """A plan whose images are tuples of raw values in the columns' order, or empty where no column is known."""
 
-    def __init__(self, table: TableSchema, record: _Registered, policy: Policy) -> None:
+    def __init__(self, table: TableSchema, record: Registered, policy: Policy) -> None:
         slots = {slot.name: (slot, field.type) for slot, field in zip(record.layout.slots, record.fields, strict=True)}
 
         def reader_of(column: Column, policy: Policy) -> Reader:
@@ -176,7 +176,7 @@ class _RecordPlan(Plan):
 class _Deleted:
     """Messages with a key and no record: the row of that key was deleted."""
 
-    def __init__(self, key: _Registered, policy: Policy) -> None:
+    def __init__(self, key: Registered, policy: Policy) -> None:
         self.plan = _RecordPlan(table_of(key.layout, key.layout), key, policy)
         self._read = compile_reader(key.fields, _values(key.row))
 
@@ -196,7 +196,7 @@ class _Changed:
     are the places of the key's columns in the record.
     """
 
-    def __init__(self, record: _Registered, key: _Registered | None, same: Sequence[int], policy: Policy) -> None:
+    def __init__(self, record: Registered, key: Registered | None, same: Sequence[int], policy: Policy) -> None:
         self.plan = _RecordPlan(table_of(record.layout, None if key is None else key.layout), record, policy)
         slots = record.layout.slots
         before = [f"v{place}" for place, slot in enumerate(slots) if slot.record is not None]

@@ -1,0 +1,422 @@
+//! Avro with a schema registry: one row in a message, in a record whose fields Python describes.
+
+use crate::column::{Column, Kind, Zeros};
+use crate::protocol::{Protocol, Unread, bounded};
+use crate::table::{Head, Op, Tables};
+use crate::text;
+use ahash::AHashMap;
+
+/// How a value is written.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Wire {
+    Boolean,
+    Int,
+    Long,
+    Float,
+    Double,
+    Bytes,
+    String,
+}
+
+/// What a field means.
+pub enum Target {
+    Column(usize),
+    Op,
+    CommitTs,
+    Checksum,
+    /// A field about the change that no batch has.
+    Other,
+    /// The old row, whose columns are those of the new one.
+    Before(Vec<Field>),
+}
+
+/// A field of a record.
+pub struct Field {
+    wire: Wire,
+    /// The byte that stands before a NULL, and the one before a value.
+    union: Option<(u8, u8)>,
+    target: Target,
+    /// The number of the key's field that must have the same bytes.
+    key: Option<usize>,
+}
+
+/// A field as Python describes it: its type, the place of null in a union, what it means, the key's field.
+pub type FieldSpec = (String, Option<u8>, String, usize, Option<usize>);
+
+impl Field {
+    /// The fields of a record; those of the old row follow its own field.
+    pub fn all(specs: Vec<FieldSpec>) -> Option<Vec<Field>> {
+        let mut specs = specs.into_iter().peekable();
+        let mut fields = Vec::new();
+        while let Some((wire, null_at, target, number, key)) = specs.next() {
+            let union = null_at.map(|at| (2 * at, 2 - 2 * at));
+            if target == "before" {
+                let inner = specs.by_ref().take(number).collect();
+                fields.push(Field { wire: Wire::Bytes, union, target: Target::Before(Field::all(inner)?), key });
+                continue;
+            }
+            let wire = match wire.as_str() {
+                "boolean" => Wire::Boolean,
+                "int" => Wire::Int,
+                "long" => Wire::Long,
+                "float" => Wire::Float,
+                "double" => Wire::Double,
+                "bytes" => Wire::Bytes,
+                "string" => Wire::String,
+                _ => return None,
+            };
+            let target = match target.as_str() {
+                "column" => Target::Column(number),
+                "op" => Target::Op,
+                "commit ts" => Target::CommitTs,
+                "checksum" => Target::Checksum,
+                "other" => Target::Other,
+                _ => return None,
+            };
+            fields.push(Field { wire, union, target, key });
+        }
+        Some(fields)
+    }
+}
+
+/// Messages whose parts begin alike.
+struct Shape {
+    /// `None` if they are left to Python.
+    table: Option<usize>,
+    key: Vec<Field>,
+    /// Empty if there is no record: the row of the key was deleted.
+    value: Vec<Field>,
+}
+
+type Heads = ([u8; 5], [u8; 5]);
+
+#[derive(Default)]
+pub struct Avro {
+    shapes: AHashMap<Heads, Shape>,
+    unknown: Option<Heads>,
+    /// What Python says of the shape that was unknown.
+    described: Option<(Vec<Field>, Vec<Field>)>,
+    /// Where the key's values are in the key.
+    spans: Vec<(usize, usize)>,
+}
+
+/// In place of the head of a part that is not there.
+const NOTHING: [u8; 5] = [0xff; 5];
+const RECORD: u8 = 0;
+const DELETE: u8 = 3;
+
+impl Protocol for Avro {
+    fn message(
+        &mut self,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        pos: i32,
+        tables: &mut Tables,
+    ) -> Result<(), Unread> {
+        let value = value.unwrap_or_default();
+        let deleted = value.is_empty() || (key.is_some() && value[0] == DELETE);
+        let head = |part: &[u8]| part.first_chunk::<5>().copied().filter(|head| head[0] == RECORD).ok_or(Unread::Left);
+        let heads = (key.map_or(Ok(NOTHING), head)?, if deleted { NOTHING } else { head(value)? });
+        if heads == (NOTHING, NOTHING) {
+            return Err(Unread::Left);
+        }
+        let Some(shape) = self.shapes.get(&heads) else {
+            self.unknown = Some(heads);
+            return Err(Unread::Unknown { sub: 0 });
+        };
+        let table = shape.table.ok_or(Unread::Left)?;
+        let key = key.unwrap_or_default();
+        tables.message(pos, |tables| {
+            if deleted {
+                delete(key, value, shape, table, pos, tables)
+            } else {
+                row(key, value, shape, table, pos, tables, &mut self.spans)
+            }
+            .ok_or(Unread::Left)
+        })
+    }
+
+    fn describe(&mut self, key: Vec<FieldSpec>, value: Vec<FieldSpec>) -> bool {
+        self.described = Field::all(key).zip(Field::all(value));
+        self.described.is_some()
+    }
+
+    fn learn(&mut self, table: usize, _: Option<i64>, _: &Tables) -> bool {
+        let (Some(heads), Some((key, value))) = (self.unknown.take(), self.described.take()) else { return false };
+        bounded(&mut self.shapes);
+        self.shapes.insert(heads, Shape { table: Some(table), key, value });
+        true
+    }
+
+    fn refuse(&mut self) {
+        if let Some(heads) = self.unknown.take() {
+            bounded(&mut self.shapes);
+            self.shapes.insert(heads, Shape { table: None, key: Vec::new(), value: Vec::new() });
+        }
+    }
+
+    fn forget(&mut self) {
+        self.shapes.clear();
+    }
+}
+
+/// Where the reader is in a record.
+pub struct Reader<'a> {
+    pub data: &'a [u8],
+    pub at: usize,
+}
+
+impl<'a> Reader<'a> {
+    #[inline]
+    pub fn byte(&mut self) -> Option<u8> {
+        let byte = *self.data.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    /// An unsigned integer of 64 bits, seven in a byte.
+    #[inline]
+    pub fn unsigned(&mut self) -> Option<u64> {
+        let first = self.byte()?;
+        if first < 0x80 {
+            return Some(u64::from(first));
+        }
+        let (mut number, mut shift) = (u64::from(first & 0x7f), 7);
+        loop {
+            let byte = self.byte()?;
+            if shift == 63 && byte > 1 {
+                return None;
+            }
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+            shift += 7;
+        }
+    }
+
+    #[inline]
+    pub fn signed(&mut self) -> Option<i64> {
+        let number = self.unsigned()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    #[inline]
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let taken = self.data.get(self.at..self.at.checked_add(length)?)?;
+        self.at += length;
+        Some(taken)
+    }
+
+    #[inline]
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.signed()?).ok()?;
+        self.take(length)
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    /// Is there a value behind a union's branch?
+    #[inline]
+    fn is_there(&mut self, field: &Field) -> Option<bool> {
+        let Some((null, value)) = field.union else { return Some(true) };
+        let branch = self.byte()?;
+        if branch == value { Some(true) } else { (branch == null).then_some(false) }
+    }
+}
+
+/// The row of a key was deleted.
+fn delete(key: &[u8], value: &[u8], shape: &Shape, table: usize, pos: i32, tables: &mut Tables) -> Option<()> {
+    let commit_ts = match value {
+        [] => None,
+        [_, ts @ ..] => Some(i64::try_from(u64::from_be_bytes(ts.try_into().ok()?)).ok()?),
+    };
+    let (table, zeros) = tables.begin(table, pos)?;
+    let mut reader = Reader { data: key, at: 5 };
+    let columns = table.before.columns();
+    for field in &shape.key {
+        let Target::Column(number) = field.target else { return None };
+        let column = columns.get_mut(number)?;
+        if reader.is_there(field)? { read(&mut reader, field.wire, column, zeros)? } else { column.null() }
+    }
+    (reader.at == key.len()).then_some(())?;
+    table.end(&Head { op: Op::Delete, commit_ts, pos, sub: 0, partition: None, key_only: false });
+    Some(())
+}
+
+#[inline]
+fn row(
+    key: &[u8],
+    value: &[u8],
+    shape: &Shape,
+    table: usize,
+    pos: i32,
+    tables: &mut Tables,
+    spans: &mut Vec<(usize, usize)>,
+) -> Option<()> {
+    spans.clear();
+    if !shape.key.is_empty() || !key.is_empty() {
+        let mut reader = Reader { data: key, at: 5 };
+        for field in &shape.key {
+            // A NULL in a key is left to Python.
+            reader.is_there(field)?.then_some(())?;
+            let start = reader.at;
+            skip(&mut reader, field.wire)?;
+            spans.push((start, reader.at));
+        }
+        (reader.at == key.len()).then_some(())?;
+    }
+    let (table, zeros) = tables.begin(table, pos)?;
+    let mut reader = Reader { data: value, at: 5 };
+    let (mut op, mut commit_ts, mut old) = (None, None, None);
+    let columns = table.after.columns();
+    for field in &shape.value {
+        let is_there = reader.is_there(field)?;
+        match &field.target {
+            Target::Column(number) => {
+                let column = columns.get_mut(*number)?;
+                if !is_there {
+                    field.key.is_none().then_some(())?;
+                    column.null();
+                    continue;
+                }
+                let start = reader.at;
+                read(&mut reader, field.wire, column, zeros)?;
+                if let Some(number) = field.key {
+                    let &(from, to) = spans.get(number)?;
+                    (key.get(from..to)? == &value[start..reader.at]).then_some(())?;
+                }
+            }
+            _ if !is_there => old = Some(false),
+            Target::Op => {
+                op = Some(match reader.bytes()? {
+                    b"c" => Op::Insert,
+                    b"u" => Op::Update,
+                    _ => return None,
+                })
+            }
+            Target::CommitTs => commit_ts = Some(reader.signed().filter(|&ts| ts >= 0)?),
+            Target::Checksum => {
+                let digits = reader.bytes()?;
+                let fits = digits.len() <= 10 && text::unsigned(digits).is_some_and(|sum| sum < 1 << 32);
+                (fits || digits.is_empty()).then_some(())?;
+            }
+            Target::Other => skip(&mut reader, field.wire)?,
+            Target::Before(fields) => {
+                old = Some(true);
+                let columns = table.before.columns();
+                for field in fields {
+                    let Target::Column(number) = field.target else { return None };
+                    let column = columns.get_mut(number)?;
+                    if reader.is_there(field)? { read(&mut reader, field.wire, column, zeros)? } else { column.null() }
+                }
+            }
+        }
+    }
+    (reader.at == value.len()).then_some(())?;
+    let op = match (op, old) {
+        (None | Some(Op::Update), Some(true)) => Op::Update,
+        (None | Some(Op::Insert), None | Some(false)) => Op::Insert,
+        (Some(Op::Update), _) => {
+            // The record does not tell the old row.
+            for (number, column) in (0..).zip(table.before.columns()) {
+                column.null();
+                table.gaps.push(number);
+            }
+            Op::Update
+        }
+        _ => return None,
+    };
+    table.end(&Head { op, commit_ts, pos, sub: 0, partition: None, key_only: false });
+    Some(())
+}
+
+/// Pass a value.
+fn skip(reader: &mut Reader, wire: Wire) -> Option<()> {
+    match wire {
+        Wire::Boolean => (reader.byte()? < 2).then_some(()),
+        Wire::Int => i32::try_from(reader.signed()?).ok().map(drop),
+        Wire::Long => reader.signed().map(drop),
+        Wire::Float => reader.take(4).map(drop),
+        Wire::Double => reader.take(8).map(drop),
+        Wire::Bytes | Wire::String => reader.bytes().map(drop),
+    }
+}
+
+#[inline]
+fn read(reader: &mut Reader, wire: Wire, column: &mut Column, zeros: &mut Zeros) -> Option<()> {
+    match wire {
+        Wire::Boolean => None,
+        Wire::Int => column.signed(i64::from(i32::try_from(reader.signed()?).ok()?)),
+        Wire::Long => {
+            let number = reader.signed()?;
+            // Those beyond the signed ones are written as the negative ones with the same bits.
+            if column.kind == Kind::Wide { column.unsigned(number as u64) } else { column.signed(number) }
+        }
+        Wire::Float => column.float(f64::from(f32::from_le_bytes(reader.array()?))),
+        Wire::Double => column.float(f64::from_le_bytes(reader.array()?)),
+        Wire::Bytes => {
+            let found = reader.bytes()?;
+            match column.kind {
+                Kind::Bytes => column.bytes(found),
+                Kind::Decimal { precision, .. } => {
+                    let number = big_endian(found)?;
+                    (number.unsigned_abs() < 10u128.pow(u32::from(precision))).then_some(())?;
+                    column.int128(number)
+                }
+                // A BIT.
+                Kind::Wide | Kind::Int64 { .. } if (1..=8).contains(&found.len()) => {
+                    let number = found.iter().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
+                    if column.kind == Kind::Wide {
+                        column.unsigned(number)
+                    } else {
+                        column.signed(i64::try_from(number).ok()?)
+                    }
+                }
+                _ => None,
+            }
+        }
+        Wire::String => {
+            let found = reader.bytes()?;
+            match &column.kind {
+                Kind::Text => {
+                    simdutf8::basic::from_utf8(found).ok()?;
+                    column.bytes(found)
+                }
+                Kind::Enum { names } => {
+                    is_listed(found, names)?;
+                    column.bytes(found)
+                }
+                Kind::Set { names } => {
+                    if !found.is_empty() {
+                        let mut rest = names.iter();
+                        // In the order of the declaration, each once.
+                        for part in found.split(|&byte| byte == b',') {
+                            rest.find(|name| name.as_slice() == part)?;
+                            is_listed(part, names)?;
+                        }
+                    }
+                    column.bytes(found)
+                }
+                Kind::Bytes => None,
+                _ => column.text(found, zeros),
+            }
+        }
+    }
+}
+
+/// The server quotes names in several ways; a name with a quote is left to Python.
+fn is_listed(name: &[u8], names: &[Vec<u8>]) -> Option<()> {
+    (!name.contains(&b'\'') && names.iter().any(|known| known == name)).then_some(())
+}
+
+fn big_endian(bytes: &[u8]) -> Option<i128> {
+    let first = *bytes.first()?;
+    if bytes.len() > 16 {
+        return None;
+    }
+    let sign = if first & 0x80 == 0 { 0 } else { -1 };
+    Some(bytes.iter().fold(sign, |number: i128, &byte| number << 8 | i128::from(byte)))
+}
