@@ -28,7 +28,8 @@
     │   ├── StateError                       what it remembers cannot be read
     │   └── LoadError                        a dump or a table cannot be loaded
     ├── TargetError          (LookupError)   a target does not have what was asked of it
-    │   └── ColumnError                      a column is not there, or its name is taken
+    │   ├── ColumnError                      a column is not there, or its name is taken
+    │   └── ForeignTable                     a table in a shared catalog is another program's
     ├── ChangefeedError      (ValueError)    a changefeed cannot be made so, or cannot go on
     └── MissingExtra         (ImportError)   an optional package is not installed
 
@@ -344,6 +345,10 @@ class TargetError(TidewireError, LookupError):
 
 class ColumnError(TargetError):
     """A column is not there, or its name is taken."""
+
+
+class ForeignTable(TargetError):
+    """A table in a catalog that is shared with others was not made by this sync, so it is left alone."""
 
 
 class ChangefeedError(TidewireError, ValueError):

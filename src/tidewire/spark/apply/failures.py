@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidewire.errors import ColumnError, KeyNeeded, StepImpossible
+from tidewire.errors import ColumnError, ForeignTable, KeyNeeded, StepImpossible
 
-ERRORS: Final = (ColumnError, KeyNeeded)
+ERRORS: Final = (ColumnError, ForeignTable, KeyNeeded)
 """Errors whose own text is the reason."""
 
 

@@ -188,7 +188,10 @@ def maintain(
     work = Maintenance(target, storage, settings, tag)
     gone, stay = work.thin()
     needed, tables = work.needed(), []
-    for name in sorted(target.names()):
+    published = Publications(storage).newest()
+    for name in sorted(() if published is None else published.tables):  # a catalog may have tables of others too
+        if not target.exists(name):
+            continue
         check()
         tables.append(work.keep_up(name, needed))
         on_table(tables[-1])

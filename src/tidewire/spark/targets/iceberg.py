@@ -13,6 +13,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -22,8 +23,9 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidewire.errors import OptionError
+from tidewire.errors import ForeignTable, OptionError
 from tidewire.model import TableName
+from tidewire.secrets import redacted
 from tidewire.spark.session import activate, iceberg_catalog_conf
 from tidewire.spark.targets.access import access_to
 from tidewire.spark.targets.base import (
@@ -108,6 +110,7 @@ class IcebergTarget:
         format_version: int = 3,
     ) -> None:
         self.uri = str(folder)
+        self.place = redacted(self.uri)
         self._properties = {**_PROPERTIES, "format-version": str(format_version)}
         self._root = None if catalog_conf else _local(folder)
         settings = _configured(catalog_conf) if catalog_conf else _embedded(_local(folder))
@@ -118,7 +121,7 @@ class IcebergTarget:
         self.context = spark.sparkContext
         self._sessions = Sessions(spark, lambda session: close_catalog(session, self.catalog))
         activate(spark)
-        self._catalog = IcebergCatalog(spark, self.catalog)
+        self._catalog = IcebergCatalog(spark, self.catalog, is_shared=catalog_conf is not None)
         self._renaming = threading.Lock()
         self._seen: dict[str, TableName] = {}
         self._stored: dict[str, StoredTable] = {}
@@ -223,7 +226,8 @@ class IcebergTarget:
         A REST catalog compares snapshots and not properties, and other programs may expire snapshots: both are needed.
         """
         if self._catalog.exists(name):
-            swap(self._catalog, name, tag, step=False)
+            with suppress(ForeignTable):  # the step that meets it says so
+                swap(self._catalog, name, tag, step=False)
 
     def create(
         self,
@@ -388,12 +392,15 @@ class IcebergTarget:
         needed = {_parsed(version)[0] for version in keep}
         old = [
             name
-            for name, since, identity in dropped_tables(self._catalog)
+            for name, since, identity in dropped_tables(self._catalog, None if tag is None else tag.sync)
             if since < before.timestamp() and identity not in needed
         ]
         for name in old:
             self._checked(name, tag)
             location = Path(self._table(name).location)
+            if self._has_another_name(name):
+                self._catalog.forget(name)
+                continue
             self._catalog.purge(name)
             if self._root is not None and location.parent == self._root / _DATA:
                 shutil.rmtree(location, ignore_errors=True)  # what writers that failed left behind
@@ -402,6 +409,18 @@ class IcebergTarget:
     def _noted(self, tag: CommitTag | None) -> dict[str, str]:
         return {} if tag is None else summary_of(tag, step=False)
 
+    def _has_another_name(self, name: TableName) -> bool:
+        """Do the files of a table belong to another name too? So a rename in two steps leaves it that was cut short."""
+        if not self._catalog.is_shared:
+            return False
+        table = self._table(name)
+        found = (self._catalog.table(other) for other in self._catalog.names() if other != name)
+        return any(
+            each.uuid == table.uuid or each.metadata_location == table.metadata_location
+            for each in found
+            if each is not None
+        )
+
     def _checked(self, name: TableName, tag: CommitTag | None) -> None:
         if tag is not None:
             self.check_epoch(name, tag)
@@ -409,7 +428,7 @@ class IcebergTarget:
     def _table(self, name: TableName) -> IcebergTable:
         table = self._catalog.table(name)
         if table is None:
-            raise TargetError(f"there is no table {name} in {self.uri}")
+            raise TargetError(f"there is no table {name} in {self.place}")
         return table
 
     def _place_of(self, identity: str, name: TableName) -> TableName:
@@ -418,15 +437,14 @@ class IcebergTarget:
             table = self._catalog.table(place)
             if table is not None and table.uuid == identity:
                 return place
-        seen = {}
-        for place in self._catalog.names():
+        self._seen = {}
+        for place in self._catalog.names(first=(name.schema, DROPPED, MOVING)):
             table = self._catalog.table(place)
             if table is not None:
-                seen[table.uuid] = place
-        self._seen = seen
-        if identity not in seen:
-            raise TargetError(f"the table that {name} was is not in {self.uri} any more: no table has uuid {identity}")
-        return seen[identity]
+                self._seen[table.uuid] = place
+                if table.uuid == identity:
+                    return place
+        raise TargetError(f"the table that {name} was is not in {self.place} any more: no table has uuid {identity}")
 
 
 def _local(folder: str | Path) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -97,6 +97,11 @@ class IcebergTable:
     def uuid(self) -> str:
         """Its identity, whatever its name."""
         return str(self.java.uuid()) if self._uuid is None else self._uuid
+
+    @property
+    def metadata_location(self) -> str:
+        """The file of its metadata: two names of one table have the same."""
+        return str(self.state.metadataFileLocation())
 
     @property
     def location(self) -> str:
@@ -212,12 +217,13 @@ class _Kept(NamedTuple):
 
 
 class IcebergCatalog:
-    """A catalog that Spark knows under a name."""
+    """A catalog that Spark knows under a name. One that ``is_shared`` may have tables of other programs in it."""
 
-    def __init__(self, spark: SparkSession, name: str) -> None:
+    def __init__(self, spark: SparkSession, name: str, *, is_shared: bool = False) -> None:
         gateway = spark.sparkContext._gateway
         assert gateway is not None  # there is one while Spark runs
         self.name = name
+        self.is_shared = is_shared
         self.java_named = JavaNames(gateway.jvm)
         self._gateway: Java = gateway
         self._kept: dict[TableName, _Kept] = {}
@@ -308,6 +314,10 @@ class IcebergCatalog:
         """Remove a table and all its files."""
         self._java.dropTable(self._identifier(name), True)
 
+    def forget(self, name: TableName) -> None:
+        """Remove a name; the table's files stay."""
+        self._java.dropTable(self._identifier(name), False)
+
     def can_widen(self, old: str, new: str) -> bool:
         """Does the format let a column have another type, as its files are?"""
         types = iceberg_type(self.java_named, old), iceberg_type(self.java_named, new)
@@ -315,12 +325,15 @@ class IcebergCatalog:
             return False
         return bool(self.java_named("org.apache.iceberg.types.TypeUtil.isPromotionAllowed")(*types))
 
-    def names(self) -> Iterator[TableName]:
-        """All tables of all namespaces."""
+    def names(self, first: Collection[str] = ()) -> Iterator[TableName]:
+        """All tables of all namespaces; those of some namespaces ``first``."""
+        for schema in first:
+            yield from (TableName(schema, table) for table in self.names_in(schema))
         for namespace in self._namespaces(self._namespace()):
             schema = ".".join(namespace.levels())
-            for identifier in self._java.listTables(namespace):
-                yield TableName(schema, identifier.name())
+            if schema not in first:
+                for identifier in self._java.listTables(namespace):
+                    yield TableName(schema, identifier.name())
 
     def names_in(self, schema: str) -> tuple[str, ...]:
         """The tables of one namespace; a missing one has none."""

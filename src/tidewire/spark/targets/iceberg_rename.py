@@ -8,6 +8,10 @@ that is done again finds out from the catalog how far it came:
 - the table under the new name has the step: it has arrived;
 - neither: it is still where it was, and the names of the tables that left are not taken yet.
 
+Some catalogs, such as Glue, rename in two steps: they make the new name and remove the old one. If such a rename is cut
+short, both names lead to the same metadata. Before a table moves, it is looked for under the new name; if it is there,
+only the old name is removed. The names that tidewire makes have nothing but ``a`` to ``z``, ``0`` to ``9`` and ``_``.
+
 No catalog compares and swaps names. So a table is fenced before it leaves its name (a driver that was replaced could
 otherwise commit to it once it is back), and its uuid is compared before each move.
 """
@@ -16,7 +20,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -52,7 +58,7 @@ def ways(moves: Iterable[tuple[TableName, TableName]], tag: CommitTag) -> list[W
         if len(set(side)) < len(side):
             raise TargetError(f"a rename names a table twice: {', '.join(f'{old} to {new}' for old, new in moves)}")
     digest = digest_of(tag)
-    return [Way(old, TableName(MOVING, f"{digest}-{number}"), new) for number, (old, new) in enumerate(moves)]
+    return [Way(old, TableName(MOVING, f"{digest}_{number}"), new) for number, (old, new) in enumerate(moves)]
 
 
 def rename(
@@ -74,7 +80,9 @@ def rename(
 def leave(catalog: IcebergCatalog, todo: Sequence[Way], tag: CommitTag) -> None:
     """The first half: all tables leave their names."""
     for way in todo:
-        if not catalog.exists(way.between):
+        if catalog.exists(way.between):
+            _finish(catalog, way.old, way.between)
+        else:
             move(catalog, way.old, way.between, replace(tag, part=0))
 
 
@@ -91,10 +99,28 @@ def move(catalog: IcebergCatalog, old: TableName, new: TableName, tag: CommitTag
     if table is None:
         raise TargetError(f"there is no table {old} to become {new}")
     refuse_other(old, identity, table.uuid)
+    if _finish(catalog, old, new):
+        return
     swap(catalog, old, tag, identity=table.uuid)
     now = catalog.table(old)
     refuse_other(old, table.uuid, "missing" if now is None else now.uuid)
     catalog.rename(old, new)
+
+
+def _finish(catalog: IcebergCatalog, old: TableName, new: TableName) -> bool:
+    """Finish a move that was cut short between its two steps; ``False`` if it was not begun."""
+    if not catalog.is_shared:
+        return False
+    table, other = catalog.table(old), catalog.table(new)
+    if table is None or other is None or table.uuid != other.uuid:
+        return False
+    if table.metadata_location != other.metadata_location:
+        raise TargetError(
+            f"{old} and {new} are two names of one table, and both have been written to: drop the one that is behind "
+            "from the catalog, without its files, and start the sync again"
+        )
+    catalog.forget(old)
+    return True
 
 
 def is_complete(catalog: IcebergCatalog, tag: CommitTag) -> bool:
@@ -123,20 +149,38 @@ def drop(catalog: IcebergCatalog, name: TableName, tag: CommitTag, identity: str
     """Take a table's name away; it gets one that says when, which table, and in which step."""
     table = catalog.table(name)
     if table is not None:
-        gone = TableName(DROPPED, f"{int(time.time())}-{table.uuid}~{digest_of(tag)}")
+        end = f"_{table.uuid.replace('-', '')}_{_digest(tag.sync)}_{digest_of(tag)}"
+        begun = (each for each in catalog.names_in(DROPPED) if each.endswith(end))
+        gone = TableName(DROPPED, next(begun, f"{int(time.time())}{end}"))
         move(catalog, name, gone, replace(tag, part=0), identity or table.uuid)
 
 
-def dropped_tables(catalog: IcebergCatalog) -> Iterator[tuple[TableName, int, str]]:
-    """The tables without a name of their own: what they are called, the second they were dropped in, their uuid."""
+_DROPPED_NAME: Final = re.compile(r"(\d+)_([0-9a-f]{32})_([0-9a-f]+)_[0-9a-f]+|(\d+)-([^~]*)~.*")
+"""What dropped tables are called: second, uuid, sync, step. Earlier versions left the sync out."""
+
+
+def dropped_tables(catalog: IcebergCatalog, sync: str | None) -> Iterator[tuple[TableName, int, str]]:
+    """The tables that a sync dropped: what they are called, the second they were dropped in, their uuid.
+
+    Without a ``sync`` those of all.
+    """
     for name in catalog.names_in(DROPPED):
-        since, _, rest = name.partition("-")
-        yield TableName(DROPPED, name), int(since), rest.partition("~")[0]
+        found = _DROPPED_NAME.fullmatch(name)
+        if found is None:
+            continue
+        if found[4] is not None:
+            yield TableName(DROPPED, name), int(found[4]), found[5]
+        elif sync is None or found[3] == _digest(sync):
+            yield TableName(DROPPED, name), int(found[1]), str(uuid.UUID(found[2]))
 
 
 def digest_of(tag: CommitTag) -> str:
     """A step in names, where its id would be too long."""
-    return hashlib.sha256(f"{tag.sync}/{tag.step}".encode()).hexdigest()[:16]
+    return _digest(f"{tag.sync}/{tag.step}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _completed(catalog: IcebergCatalog, sync: str) -> dict[int, list[str]]:

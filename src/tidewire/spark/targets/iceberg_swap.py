@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from tidewire.errors import ForeignTable
 from tidewire.model import TableName
 from tidewire.spark.targets.base import CommitTag, Java, TargetError, refuse_older, refuse_other, tried
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable
@@ -222,6 +223,11 @@ def swap(
         state = transaction.startMetadata()
         record = None if tag is None else Record.of(state, tag.sync)
         if tag is not None and record is not None:
+            if catalog.is_shared and record == Record():
+                raise ForeignTable(
+                    f"the catalog {catalog.name} has a table {name} that this sync did not make: rename that table, or "
+                    f"give the sync's table another name with a rule (to = …)"
+                )
             if again and step and (found := _done(state, tag)) is not None:
                 return found
             refuse_older(name, record.epoch, tag)
