@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,14 @@ from pyspark.sql import SparkSession
 
 import topic_files
 from integration.rest_catalog import rest_catalog
-from object_stores import BUCKET, S3, s3_server
+from object_stores import BUCKET, S3, Answer, Request, http_server, s3_server, send
+from scripted import OPTIONS
+from spark.test_ledger_windows import EXPECTED, Death, Dies, script
 from sync_checks import assert_equal, comparable, job_of, rows_of, written
 from tidewire.cli.app import app
 from tidewire.cli.show import canonical
-from tidewire.spark.loop import Loop
+from tidewire.errors import Fenced
+from tidewire.spark.loop import Job, Loop, Observer, Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
 from tidewire.spark.targets import open_target
@@ -130,3 +135,122 @@ def test_a_target_in_s3_is_synced_shown_and_maintained_by_its_uri(
     documents = {each.name: storage.read(each.name) or b"" for each in storage.list("_tidewire", recursive=True)}
     assert "_tidewire/catalog" in documents
     assert not [each for each, data in documents.items() if b"hush-hush" in data or b"access-key=" in data]
+
+
+def forwarded(request: Request, endpoint: str) -> Answer:
+    """What the server behind a proxy says."""
+    headers = {name: value for name, value in request.headers.items() if name.lower() != "connection"}
+    return send(endpoint, request._replace(headers=headers))
+
+
+def test_a_store_that_refuses_one_request_in_five_costs_time_and_nothing_else(
+    spark: SparkSession, tmp_path: Path, store: S3, catalog: CatalogSettings
+) -> None:
+    requests, refused = count(1), []
+
+    def answer(request: Request) -> Answer:
+        if next(requests) % 5 == 0:
+            refused.append(request.method)
+            return Answer(
+                503, {}, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate</Message></Error>"
+            )
+        return forwarded(request, store.endpoint)
+
+    recorded = topic_files.expected("seed23")
+    topics = written(tmp_path / "topics", "seed23", "open-protocol.faults")
+    job = job_of("seed23", "open-protocol.faults", tmp_path, catalog=catalog, patience=120.0)
+    with http_server(answer) as proxy:
+        target = S3(proxy.endpoint).uri()
+        place = open_target(spark, target, "iceberg", catalog)
+        state = Loop(spark, FileSource(topics, max_messages=400), place, job).run(once=True)
+
+        assert_equal(spark, target, recorded["end"])
+
+    assert (state.holds, state.rejected) == ((), 0)
+    assert {"GET", "PUT"} <= set(refused)
+
+
+def test_files_are_opened_with_the_credentials_that_the_catalog_lends(
+    spark: SparkSession, tmp_path: Path, store: S3, server: str
+) -> None:
+    loads = count(1)
+
+    def lend(request: Request) -> Answer:
+        """A table with credentials that end before a job might."""
+        answer = forwarded(request, server)
+        document = json.loads(answer.body) if answer.status == 200 and answer.body else {}
+        if "metadata-location" in document or "metadata" in document:
+            soon = int((time.time() + 300) * 1000)
+            lent = {
+                "s3.access-key-id": f"lent-{next(loads)}",
+                "s3.secret-access-key": "hush-hush",
+                "s3.session-token": "hush",
+                "s3.session-token-expires-at-ms": str(soon),
+            }
+            document["storage-credentials"] = [{"prefix": f"s3://{BUCKET}/", "config": lent}]
+            return Answer(200, {"Content-Type": "application/json"}, json.dumps(document).encode())
+        return answer
+
+    keys: set[str] = set()
+
+    def watch(request: Request) -> Answer:
+        if "/warehouse/" in request.target and "_tidewire" not in request.target:
+            keys.add(request.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0])
+        return forwarded(request, store.endpoint)
+
+    topics = written(tmp_path / "topics", "seed11", "canal-json")
+    middle = topic_files.expected("seed11")["watermarks"][2]
+    with http_server(lend) as proxy, http_server(watch) as watched:
+        settings = {"type": "rest", "uri": proxy.endpoint}
+        catalog = CatalogSettings(f"lent_{uuid.uuid4().hex[:8]}", settings, settings)
+        job = job_of("seed11", "canal-json", tmp_path, catalog=catalog, until=middle["ts"])
+        target = S3(watched.endpoint).uri()
+        place = open_target(spark, target, "iceberg", catalog)
+
+        Loop(spark, FileSource(topics, max_messages=100), place, job).run(once=True)
+
+        assert_equal(spark, target, middle)
+    assert len(keys) > 2
+    assert {key.partition("-")[0] for key in keys} == {"lent"}
+
+
+def test_an_older_driver_that_wakes_up_is_refused_and_nothing_is_lost(
+    spark: SparkSession, tmp_path: Path, store: S3, catalog: CatalogSettings
+) -> None:
+    topics, target = script(tmp_path / "topics"), store.uri()
+    job = Job("canal-json", OPTIONS, catalog=catalog)
+
+    def loop(observer: Observer = Silent()) -> Loop:
+        return Loop(spark, FileSource(topics), open_target(spark, target, "iceberg", catalog), job, observer)
+
+    class Sleeps(Silent):
+        """The older driver sleeps before its first commit, until a newer one has done everything."""
+
+        def reached(self, point: Point) -> None:
+            if point is Point.KEPT:
+                loop().run(once=True, take_over=True)
+
+    with pytest.raises(Fenced):
+        loop(Sleeps()).run(once=True)
+
+    found = snapshot(spark, target)
+    assert {name: sorted(map(tuple, found[name].collect())) for name in found} == EXPECTED
+
+
+@pytest.mark.parametrize(("point", "times"), [(Point.KEPT, 1), (Point.STEP, 4), (Point.APPLIED, 1)])
+def test_a_driver_that_dies_leaves_what_the_next_one_puts_right(
+    spark: SparkSession, tmp_path: Path, store: S3, catalog: CatalogSettings, point: Point, times: int
+) -> None:
+    topics, target = script(tmp_path / "topics"), store.uri()
+    job = Job("canal-json", OPTIONS, catalog=catalog)
+
+    def loop(observer: Observer = Silent()) -> Loop:
+        return Loop(spark, FileSource(topics), open_target(spark, target, "iceberg", catalog), job, observer)
+
+    with pytest.raises(Death):
+        loop(Dies(point, times)).run(once=True)
+    state = loop().run(once=True)
+
+    found = snapshot(spark, target)
+    assert {name: sorted(map(tuple, found[name].collect())) for name in found} == EXPECTED
+    assert not state.holds

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from tidewire.errors import Fenced, SyncError
+from tidewire.spark.targets.access import is_unavailable
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
@@ -70,8 +71,14 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, Fenced):
         return False
     return any(
-        getattr(each, "transient", False) or bool(_UNREACHABLE & {*_java_classes(each)}) for each in _causes(error)
+        getattr(each, "transient", False) or bool(_UNREACHABLE & {*_java_classes(each)}) or _of_arrow(each)
+        for each in _causes(error)
     )
+
+
+def _of_arrow(error: BaseException) -> bool:
+    """Is it Arrow's error of a store that does not answer, or not now? Arrow names the store's code."""
+    return isinstance(error, OSError) and is_unavailable(str(error))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -27,7 +27,7 @@ from tidewire.errors import ForeignTable, OptionError
 from tidewire.model import TableName
 from tidewire.secrets import redacted
 from tidewire.spark.session import activate, iceberg_catalog_conf
-from tidewire.spark.targets.access import access_to
+from tidewire.spark.targets.access import IcebergAccess, access_to
 from tidewire.spark.targets.base import (
     ColumnChange,
     CommitTag,
@@ -287,7 +287,13 @@ class IcebergTarget:
                 self._stored.clear()
             self._stored[table.uuid] = known
         # Credentials of a store may have changed.
-        return known if is_local(known.folder) else replace(known, access=access_to(known.folder, table.java))
+        if is_local(known.folder):
+            return known
+        access = access_to(known.folder, table.java)
+        if isinstance(access, IcebergAccess) and access.ends_soon:
+            self._catalog.reload(name)
+            access = access_to(known.folder, self._table(name).java)
+        return replace(known, access=access)
 
     def write(self, name: TableName, change: FileChange, tag: CommitTag) -> str:
         """Swap new files and dead rows in."""

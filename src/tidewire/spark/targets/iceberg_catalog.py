@@ -262,6 +262,10 @@ class IcebergCatalog:
         kept = self._kept.get(name)
         return self.table(name) if kept is None else IcebergTable(kept.java, self.java_named, name, uuid=kept.uuid)
 
+    def reload(self, name: TableName) -> None:
+        """Load a table anew the next time, with new credentials if the catalog lends them."""
+        self._kept.pop(name, None)
+
     def exists(self, name: TableName) -> bool:
         """Is there a table of that name?"""
         return bool(self._java.tableExists(self._identifier(name)))

@@ -200,7 +200,8 @@ def _check(catalog: IcebergCatalog, todo: Sequence[Way], identities: Mapping[Tab
         if table is None:
             raise TargetError(f"there is no table {way.old} to become {way.new}")
         refuse_other(way.old, identities.get(way.old), table.uuid)
-        if way.new not in leaving and catalog.exists(way.new):
+        taken = None if way.new in leaving else catalog.table(way.new)
+        if taken is not None and taken.uuid != table.uuid:
             raise TargetError(f"{way.old} cannot become {way.new}: there is a table of that name")
 
 
