@@ -58,6 +58,32 @@ class Request(NamedTuple):
 
 
 @contextmanager
+def strict_glue() -> Iterator[None]:
+    """Let moto's Glue refuse an update of a version that is not the newest one, as Glue itself does."""
+    from moto.core.exceptions import JsonRESTError
+    from moto.glue.responses import GlueResponse
+
+    lock, update = threading.RLock(), GlueResponse.update_table
+
+    def update_table(self: Any) -> Any:
+        with lock:
+            wanted = self.parameters.get("VersionId")
+            name = self.parameters["TableInput"]["Name"]
+            table = self.glue_backend.get_table(self.parameters["DatabaseName"], name)
+            if wanted is not None and wanted != str(table._current_version):
+                raise JsonRESTError(
+                    "ConcurrentModificationException", "Update table failed: the version is not current"
+                )
+            return update(self)
+
+    GlueResponse.update_table = update_table  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        GlueResponse.update_table = update  # type: ignore[method-assign]
+
+
+@contextmanager
 def s3_server() -> Iterator[S3]:
     """A moto server on a free port."""
     from moto.server import ThreadedMotoServer

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from object_stores import PARAMETERS, S3, Answer, Request, http_server, s3_server, send
 from tidewire.errors import FileTooLarge, MissingExtra, OptionError, StorageError
-from tidewire.storage import Entry, Storage, known_parameters, open_storage
+from tidewire.storage import Entry, SplitStorage, Storage, known_parameters, open_storage
 
 ODD_NAMES = [
     "a b.json",
@@ -364,6 +364,52 @@ def test_settings_come_from_the_environment(s3: S3, monkeypatch: pytest.MonkeyPa
     storage.put("a", b"1")
 
     assert open_storage(s3.uri("environment")).read("a") == b"1"
+
+
+def test_a_profile_has_credentials(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "credentials").write_text("[lake]\naws_access_key_id = profiled\naws_secret_access_key = hush\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_PROFILE", "lake")
+    asked: list[Request] = []
+
+    def answer(request: Request) -> Answer:
+        asked.append(request)
+        return send(s3.endpoint, request)
+
+    with http_server(answer) as server:
+        storage = open_storage(f"s3://bucket/profile?endpoint={server.endpoint}&region=us-east-1")
+        pickle.loads(pickle.dumps(storage)).put("a", b"1")
+
+    assert "Credential=profiled/" in asked[0].headers["authorization"]
+    monkeypatch.setenv("AWS_PROFILE", "pond")
+    with pytest.raises(OptionError, match=r"AWS_PROFILE.*pond"):
+        open_storage("s3://bucket/profile")
+
+
+def test_a_folder_may_be_somewhere_else(tmp_path: Path, s3: S3) -> None:
+    main, hot = open_storage(s3.uri()), open_storage(tmp_path)
+    split = pickle.loads(pickle.dumps(SplitStorage(main, hot, "staged")))
+
+    split.put("plans/1", b"plan")
+    for name in ("staged/1/a", "staged/1/b"):
+        with split.output(name) as file:
+            file.write(name.encode())
+
+    assert split == SplitStorage(main, hot, "staged")
+    assert names(main.list(recursive=True)) == ["plans/1"]
+    assert (
+        names(hot.list(recursive=True)) == names(split.list("staged", recursive=True)) == ["staged/1/a", "staged/1/b"]
+    )
+    for name in ("plans/1", "staged/1/a"):
+        assert split.relative(split.path(name)) == name
+        assert split.exists(name)
+        with split.input(name) as file:
+            assert file.read() == split.read(name)
+    split.delete(["plans/1", "staged/1/a"])
+    assert names(hot.list(recursive=True)) == ["staged/1/b"]
+    assert main.list(recursive=True) == []
+    assert split.put_if_absent("staged/1/c", b"1") is True
+    assert split.put_if_absent("staged/1/c", b"2") is False
 
 
 def test_a_role_is_taken_on(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@
     │   └── LoadError                        a dump or a table cannot be loaded
     ├── TargetError          (LookupError)   a target does not have what was asked of it
     │   ├── ColumnError                      a column is not there, or its name is taken
-    │   └── ForeignTable                     a table in a shared catalog is another program's
+    │   ├── ForeignTable                     a table in a shared catalog is another program's
+    │   └── NameRefused                      a catalog cannot have a table of that name
     ├── ChangefeedError      (ValueError)    a changefeed cannot be made so, or cannot go on
     └── MissingExtra         (ImportError)   an optional package is not installed
 
@@ -349,6 +350,10 @@ class ColumnError(TargetError):
 
 class ForeignTable(TargetError):
     """A table in a catalog that is shared with others was not made by this sync, so it is left alone."""
+
+
+class NameRefused(TargetError):
+    """A catalog cannot have a table of that name, or not beside one whose name differs in case only."""
 
 
 class ChangefeedError(TidewireError, ValueError):

@@ -344,6 +344,11 @@ sasl-password = "${PASSWORD}"
             (),
             "option catalog: the embedded catalog needs a local folder, and the target is in a store",
         ),
+        (
+            BROKEN.replace('target = "lake"', 'target = "s3://bucket/lake"'),
+            ("--target-format", "delta"),
+            "option target-format: Delta tables are kept in local folders only",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_before_spark_starts_and_without_secrets(

@@ -5,7 +5,6 @@ Where no server is installed and we may do so, the system's package is installed
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -18,10 +17,9 @@ from typing import Any
 
 import pytest
 
-from integration.servers import OwnProcess, free_port
+from integration.servers import OwnProcess, free_port, install_package
 from tidewire.changefeed.source.mysql.connection import driver
 
-_INSTALL_SECONDS = 300
 _START_SECONDS = 60
 _FOLDERS = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/usr/local/libexec"))
 
@@ -30,29 +28,9 @@ def _found(*names: str) -> str | None:
     return next((path for name in names if (path := shutil.which(name, path=_FOLDERS))), None)
 
 
-def _install() -> None:
-    """Install the package of a Debian system, without starting its service."""
-    apt = _found("apt-get")
-    if apt is None or os.geteuid() != 0:
-        return
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    for arguments in (["install", "-y", "mariadb-server"], ["update"], ["install", "-y", "mariadb-server"]):
-        if _found("mariadbd") is None:
-            try:
-                subprocess.run(
-                    [apt, *arguments], env=environment, timeout=_INSTALL_SECONDS, capture_output=True, check=False
-                )
-            except subprocess.TimeoutExpired:
-                return
-
-
 def programs() -> tuple[str, str]:
     """The server and the program that makes its data folder; the test is skipped where they cannot be had."""
-    with (Path(tempfile.gettempdir()) / "tidewire-mariadb-install.lock").open("w") as turn:
-        # Test processes begin at the same time: one of them installs, and the others wait until it is done.
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        if _found("mariadbd") is None:
-            _install()
+    install_package("mariadb-server", lambda: _found("mariadbd") is not None)
     server, install = _found("mariadbd"), _found("mariadb-install-db")
     if server is None or install is None:
         pytest.skip("MariaDB is needed (mariadbd and mariadb-install-db), and it could not be installed")

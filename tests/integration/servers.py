@@ -5,6 +5,7 @@ They come from Maven Central through jgo, a resolver in plain Python, and are ke
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import random
@@ -12,10 +13,11 @@ import shutil
 import socket
 import subprocess
 import tarfile
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +26,7 @@ import pytest
 
 CACHE = Path(__file__).parents[2] / "build" / "servers"
 _DOWNLOAD_SECONDS = 120
+_INSTALL_SECONDS = 300
 _START_SECONDS = 120  # on a busy machine; alone it takes six
 _STOP_SECONDS = 20
 _LONG_STOP_SECONDS = 60  # for those that first write down what they have
@@ -130,6 +133,26 @@ def schema_registry() -> Iterator[str]:
     )
     with running(command, home, CACHE / f"registry-{port}.log", f"{uri}/subjects"):
         yield uri
+
+
+def install_package(name: str, is_there: Callable[[], bool]) -> None:
+    """Install a package of a Debian system, without starting its service, unless it is there or we may not."""
+    with (Path(tempfile.gettempdir()) / f"tidewire-{name}-install.lock").open("w") as turn:
+        # Test processes begin at the same time: one of them installs, and the others wait until it is done.
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        apt = shutil.which("apt-get")
+        if apt is None or os.geteuid() != 0:
+            return
+        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+        for arguments in (["install", "-y", name], ["update"], ["install", "-y", name]):
+            if is_there():
+                return
+            try:
+                subprocess.run(
+                    [apt, *arguments], env=environment, timeout=_INSTALL_SECONDS, capture_output=True, check=False
+                )
+            except subprocess.TimeoutExpired:
+                return
 
 
 class OwnProcess:

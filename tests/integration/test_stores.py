@@ -1,4 +1,8 @@
-"""Syncs whose tables are in an object store, their names in a catalog: S3 (moto) and Iceberg's REST server."""
+"""Syncs whose tables are in S3 (moto), their names in a catalog.
+
+Every run has Iceberg's REST server; ``make stores`` repeats the same tests with Glue (moto, with the lock that Glue
+has) and with a JDBC catalog in PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +12,28 @@ import uuid
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from pyiceberg.catalog import load_catalog
+from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 import topic_files
+from integration.postgres import postgres
 from integration.rest_catalog import rest_catalog
-from object_stores import BUCKET, S3, Answer, Request, http_server, s3_server, send
+from object_stores import BUCKET, S3, Answer, Request, http_server, s3_server, send, strict_glue
 from scripted import OPTIONS
 from spark.test_ledger_windows import EXPECTED, Death, Dies, script
 from sync_checks import assert_equal, comparable, job_of, rows_of, written
 from tidewire.cli.app import app
 from tidewire.cli.show import canonical
 from tidewire.errors import Fenced
+from tidewire.spark.catalogs import spark_settings
 from tidewire.spark.loop import Job, Loop, Observer, Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
-from tidewire.spark.targets import open_target
+from tidewire.spark.targets import IcebergTarget, open_target
 from tidewire.storage import open_storage
 from tidewire.sync.catalog_settings import CatalogSettings
 
@@ -46,21 +53,47 @@ def server(store: S3) -> Iterator[str]:
         yield uri
 
 
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    """The JDBC URI of a PostgreSQL server."""
+    with postgres() as uri:
+        yield uri
+
+
 @pytest.fixture
-def catalog(server: str) -> CatalogSettings:
-    """The catalog under a name of its own; Spark remembers catalogs by name."""
-    settings = {"type": "rest", "uri": server}
-    return CatalogSettings(f"rest_{uuid.uuid4().hex[:8]}", settings, settings)
+def glue(spark: SparkSession, store: S3) -> Iterator[dict[str, str]]:
+    """The settings of a Glue catalog. Its credentials come from where AWS looks for them."""
+    system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
+    for name, value in (("aws.accessKeyId", "key"), ("aws.secretAccessKey", "secret")):
+        system.setProperty(name, value)
+    with strict_glue():
+        yield {"type": "glue", "glue.endpoint": store.endpoint, "client.region": "us-east-1"}
+    for name in ("aws.accessKeyId", "aws.secretAccessKey"):
+        system.clearProperty(name)
 
 
-@pytest.fixture(autouse=True)
-def empty(server: str) -> Iterator[None]:
-    """Tables of one test are not those of the next."""
-    yield
-    names = load_catalog("rest", type="rest", uri=server)
-    for namespace in names.list_namespaces():
-        for name in names.list_tables(namespace):
-            names.drop_table(name)
+@pytest.fixture(
+    params=[
+        "rest",
+        pytest.param("glue", marks=pytest.mark.stores),
+        pytest.param("postgresql", marks=pytest.mark.stores),
+    ]
+)
+def catalog(spark: SparkSession, store: S3, request: pytest.FixtureRequest) -> Iterator[CatalogSettings]:
+    """An empty catalog under a name of its own; Spark remembers catalogs by name."""
+    kind = request.param
+    if kind == "rest":
+        settings = {"type": "rest", "uri": request.getfixturevalue("server")}
+    elif kind == "glue":
+        settings = request.getfixturevalue("glue")
+    else:
+        uri = request.getfixturevalue("database")
+        settings = {"type": "jdbc", "uri": uri, "jdbc.user": "postgres", "jdbc.schema-version": "V1"}
+    made = CatalogSettings(f"{kind}_{uuid.uuid4().hex[:8]}", settings, settings)
+    yield made
+    names = IcebergTarget(spark, store.uri(), spark_settings(made, store.uri()))._catalog
+    for name in list(names.names()):
+        names.forget(name)
 
 
 def file_io(store: S3) -> dict[str, str]:
@@ -87,7 +120,6 @@ def test_recorded_topics_are_right_for_spark_and_pyiceberg(
     tmp_path: Path,
     store: S3,
     catalog: CatalogSettings,
-    server: str,
     topic: str,
     name: str,
     version: int,
@@ -96,13 +128,18 @@ def test_recorded_topics_are_right_for_spark_and_pyiceberg(
     topics, target = written(tmp_path / "topics", topic, name), store.uri()
     job = job_of(topic, name, tmp_path, catalog=catalog, format_version=version)
 
-    Loop(spark, FileSource(topics), open_target(spark, target, "iceberg", catalog, version), job).run(once=True)
+    place = open_target(spark, target, "iceberg", catalog, version)
+    assert isinstance(place, IcebergTarget)
+
+    Loop(spark, FileSource(topics), place, job).run(once=True)
 
     assert_equal(spark, target, end)
-    found = snapshot(spark, target)
-    others = load_catalog("rest", type="rest", uri=server, **file_io(store))
+    found, names = snapshot(spark, target), place._catalog
     for table, published in found.tables.items():
-        read = others.load_table((table.schema, table.table))
+        known = names.table(table)
+        assert known is not None
+        assert known.location.startswith(f"s3://{BUCKET}/")
+        read = StaticTable.from_metadata(known.metadata_location, file_io(store))
         assert read.format_version == version
         rows = canonical(read.scan().to_arrow(), published.schema, found.time_zone)
         columns = published.schema.columns
@@ -121,7 +158,17 @@ def test_a_target_in_s3_is_synced_shown_and_maintained_by_its_uri(
     options = ("-o", "enable-tidb-extension=true", "-o", f"time-zone={recorded['time_zone']}")
 
     done = tidewire(
-        "sync", f"file://{tmp_path}/topics", target, "-p", "canal-json", "--once", "--config", config, *options
+        "sync",
+        f"file://{tmp_path}/topics",
+        target,
+        "-p",
+        "canal-json",
+        "--once",
+        "--config",
+        config,
+        "--staging",
+        tmp_path / "hot",
+        *options,
     )
 
     assert done.exit_code == 0, done.output
@@ -134,6 +181,11 @@ def test_a_target_in_s3_is_synced_shown_and_maintained_by_its_uri(
     storage = open_storage(target)
     documents = {each.name: storage.read(each.name) or b"" for each in storage.list("_tidewire", recursive=True)}
     assert "_tidewire/catalog" in documents
+    assert any((tmp_path / "hot").iterdir())
+    refused = tidewire(
+        "sync", f"file://{tmp_path}/topics", target, "-p", "canal-json", "--config", config, "--staging", tmp_path
+    )
+    assert "files are staged in" in refused.output
     assert not [each for each, data in documents.items() if b"hush-hush" in data or b"access-key=" in data]
 
 

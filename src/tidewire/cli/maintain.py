@@ -53,12 +53,13 @@ def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_ru
     """
     try:
         from tidewire.spark.catalogs import catalog_of
-        from tidewire.spark.ledger import ledger_of, required_owner
+        from tidewire.spark.ledger import required_owner
         from tidewire.spark.maintain import MaintenanceSettings, parse_age
+        from tidewire.spark.staging import storage_of
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
     settings = MaintenanceSettings(parse_age(older_than), keep, dry_run)
-    storage = ledger_of(target)
+    storage = storage_of(target)
     owner = required_owner(storage)
     catalog = catalog_of(storage, owner, config.catalogs)
     done = None if dry_run else _asked(storage, {"older-than": older_than, "keep": str(keep)})

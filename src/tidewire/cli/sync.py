@@ -45,6 +45,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
         "until": config.until,
         "target_format": config.target_format,
         "catalog_name": config.catalog,
+        "staging": config.staging,
         "format_version": None if config.format_version is None else str(config.format_version),
         "mode": config.mode,
         "on_bad": config.on_bad_message,
@@ -85,6 +86,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     metavar="NAME",
     help="The Iceberg catalog that keeps the tables: [catalog.NAME] of --config. A local folder needs none.",
 )
+@click.option("--staging", metavar="URI", help="Where files wait for their tables, if not in TARGET.")
 @click.option("--mode", type=click.Choice(MODES), default="mirror", show_default=True, help="What a table holds.")
 @click.option(
     "--tables", multiple=True, metavar="RULE", help="Tables to follow: shop.*, !shop.tmp_*. The last match decides."
@@ -137,6 +139,7 @@ def sync(
     target_format: str,
     format_version: str,
     catalog_name: str | None,
+    staging: str | None,
     mode: str,
     tables: tuple[str, ...],
     on_bad: str,
@@ -187,6 +190,7 @@ def sync(
         target_format=target_format,
         format_version=int(format_version),
         catalog=catalog_name,
+        staging=staging,
         mode=mode,
         on_bad_message=on_bad,
         until=until,

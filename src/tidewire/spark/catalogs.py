@@ -65,7 +65,15 @@ def check_catalog(target: str, format_: str, catalog: CatalogSettings | None) ->
     """Refuse a target whose tables would have no catalog, or one that its format cannot use."""
     if catalog is not None and format_ != "iceberg":
         raise OptionError("catalog", f"only Iceberg has catalogs, and the format is {format_}")
-    if catalog is None and format_ == "iceberg" and table_io(target):
+    if not table_io(target):
+        return
+    if format_ == "delta":
+        raise OptionError(
+            "target-format",
+            "Delta tables are kept in local folders only: Delta's log store for S3 lets two writers overwrite each "
+            "other's commits, so a driver that was replaced could not be refused. Use Iceberg in a store",
+        )
+    if catalog is None:
         raise OptionError(
             "catalog",
             "the embedded catalog needs a local folder, and the target is in a store: give --catalog NAME and describe "

@@ -43,6 +43,7 @@ class Job:
     maintain: Every = DEFAULT
     patience: float = PATIENCE_SECONDS
     format_version: int = FORMAT_VERSION
+    staging: str | None = None
 
     def __post_init__(self) -> None:
         """Raise :class:`OptionError` if the target's format does not have what is asked for."""

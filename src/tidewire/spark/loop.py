@@ -30,7 +30,7 @@ from tidewire.spark.apply import Applier, ApplySettings
 from tidewire.spark.catalogs import remember
 from tidewire.spark.execution import Execution
 from tidewire.spark.job import Job
-from tidewire.spark.ledger import Answer, KeptRules, Ledger, ledger_of
+from tidewire.spark.ledger import Answer, KeptRules, Ledger
 from tidewire.spark.legacy import legacy_rules
 from tidewire.spark.maintain import Maintained, MaintenanceSettings, TableUpkeep, Upkeep, maintain, told
 from tidewire.spark.patience import Patience
@@ -39,6 +39,7 @@ from tidewire.spark.requests import carry_out
 from tidewire.spark.session import java_process
 from tidewire.spark.source import Extent, OffsetRange, Source, planned_ranges
 from tidewire.spark.stage import Reader, Stage, folded, with_decimals
+from tidewire.spark.staging import begun, remember_staging
 from tidewire.spark.targets import CommitTag, Target
 from tidewire.storage import Storage
 from tidewire.sync.beginnings import incomplete, missing_rows
@@ -80,7 +81,7 @@ class Loop:
         self._driving = threading.Event()
         self._passes = 0
         self._rest = 0.0
-        self.storage: Storage = ledger_of(target.uri)
+        self.storage: Storage = begun(target.uri, job.staging)
 
     def run(self, *, once: bool, take_over: bool = False) -> State:
         """Sync what there is (``once``), or until :meth:`stop`; the state afterwards."""
@@ -96,6 +97,7 @@ class Loop:
         with closing(opened) as ledger, closing(Applier(target, settings, job.parallel)) as applier:
             self._ledger = ledger
             self._driving.set()
+            remember_staging(self.storage, job.staging)
             if job.catalog is not None:
                 remember(self.storage, job.catalog)
             self._stage = Stage(self._spark, self._source, self.storage, ledger.epoch.number)

@@ -28,6 +28,7 @@ from tidewire.spark.requirements import check_session
 from tidewire.spark.session import own_session
 from tidewire.spark.source import Source, open_source
 from tidewire.spark.source.detect import check_readable, completed, has_watermarks
+from tidewire.spark.staging import check_staging
 from tidewire.spark.targets import close_target, open_target
 from tidewire.sync.config import SyncConfig
 from tidewire.sync.state import OnBad, State
@@ -83,6 +84,7 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
     format_ = config.target_format or "iceberg"
     catalog = config.catalog_named(config.catalog)
     check_catalog(config.target or "", format_, catalog)
+    check_staging(config.target or "", config.staging)
     _check_options(config.option)
     every = Every.parse(config.maintain_every or "100b")
     patience = parse_age(config.patience or "5m", "patience").total_seconds()
@@ -106,6 +108,7 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
             rules=config.rules,
             keep_rejected=config.keep_rejected_bytes is not False,
             patience=patience,
+            staging=config.staging,
         )
         notes = _limits(job, source)
         refuse_other_sync(ledger_of(config.target or ""), job.owner(source), take_over=take_over)

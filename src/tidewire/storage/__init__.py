@@ -11,5 +11,6 @@ from the parameters of the URI, which have the names that TiCDC gives them: ``s3
 
 from tidewire.storage.base import Entry, Storage
 from tidewire.storage.opening import known_parameters, open_storage, table_io
+from tidewire.storage.split import SplitStorage
 
-__all__ = ["Entry", "Storage", "known_parameters", "open_storage", "table_io"]
+__all__ = ["Entry", "SplitStorage", "Storage", "known_parameters", "open_storage", "table_io"]

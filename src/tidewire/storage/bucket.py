@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import random
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta, timezone
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import obstore
 from obstore import store as stores
@@ -53,6 +55,8 @@ class BucketStorage(Storage):
         config, http = address.config()
         made = getattr(stores, address.provider.kind)
         role = _role(address.parameters)
+        if address.provider.kind == "S3Store" and not role:
+            role = _profile(address.parameters, os.environ)
         timeouts = {
             "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
             "read_timeout": timedelta(seconds=_SILENCE_SECONDS),
@@ -229,6 +233,34 @@ def _role(parameters: Mapping[str, str]) -> dict[str, Any]:
         }
 
     return {"credential_provider": credentials}
+
+
+_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+"""Variables that say where credentials are, and that ``obstore`` reads itself."""
+
+
+def _profile(parameters: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Any]:
+    """The credentials of a profile, if neither the URI nor another variable has any. ``obstore`` knows no profiles."""
+    name = environment.get("AWS_PROFILE")
+    if "access-key" in parameters or (not name and any(environment.get(key) for key in _KEYS)):
+        return {}
+    files = environment.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
+    if not name and not Path(files).expanduser().is_file():
+        return {}
+    try:
+        import boto3
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError as error:
+        if not name:
+            return {}
+        raise MissingExtra("boto3", "aws") from error
+    try:
+        session = boto3.Session(profile_name=name, region_name=parameters.get("region"))
+        if session.get_credentials() is None:
+            return {}
+        return {"credential_provider": Boto3CredentialProvider(session)}
+    except Exception as error:  # botocore has many, all with a line that says what is wrong in the files
+        raise OptionError("AWS_PROFILE", str(error).partition("\n")[0]) from error
 
 
 def _is_partial(name: str) -> bool:

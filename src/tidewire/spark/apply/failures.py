@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidewire.errors import ColumnError, ForeignTable, KeyNeeded, StepImpossible
+from tidewire.errors import ColumnError, ForeignTable, KeyNeeded, NameRefused, StepImpossible
 
-ERRORS: Final = (ColumnError, ForeignTable, KeyNeeded)
+ERRORS: Final = (ColumnError, ForeignTable, KeyNeeded, NameRefused)
 """Errors whose own text is the reason."""
 
 

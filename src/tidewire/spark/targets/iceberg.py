@@ -121,7 +121,12 @@ class IcebergTarget:
         self.context = spark.sparkContext
         self._sessions = Sessions(spark, lambda session: close_catalog(session, self.catalog))
         activate(spark)
-        self._catalog = IcebergCatalog(spark, self.catalog, is_shared=catalog_conf is not None)
+        self._catalog = IcebergCatalog(
+            spark,
+            self.catalog,
+            is_shared=catalog_conf is not None,
+            plain_names=settings.get(f"spark.sql.catalog.{self.catalog}.type") == "glue",
+        )
         self._renaming = threading.Lock()
         self._seen: dict[str, TableName] = {}
         self._stored: dict[str, StoredTable] = {}
@@ -240,6 +245,8 @@ class IcebergTarget:
     ) -> str:
         """Make an empty table with its first snapshot; a table that is there already is dropped first."""
         refuse_reserved(name)
+        self._catalog.check_letters(name)
+        self._catalog.check_case(name)
         fields, properties = tuple(fields), self._properties
         if options.format_version is not None:
             properties = {**properties, "format-version": str(options.format_version)}
@@ -263,6 +270,7 @@ class IcebergTarget:
         moves = tuple(moves)
         for _, new in moves:
             refuse_reserved(new)
+            self._catalog.check_letters(new)
         with self._renaming:
             rename(self._catalog, moves, tag, identities)
         found = {new: self.find(new, tag.step) for _, new in moves}

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from tidewire.ddl.edits import Place
-from tidewire.errors import ColumnError, OptionError
+from tidewire.errors import ColumnError, NameRefused, OptionError
 from tidewire.model import TableName
 from tidewire.spark.session import activate
 from tidewire.spark.targets.base import (
@@ -40,6 +40,11 @@ from tidewire.spark.targets.iceberg_values import json_of
 from tidewire.sync.table_options import NO_OPTIONS, PartitionBy, TableOptions
 
 _PREFIX: Final = "spark.sql.catalog."
+_NAME: Final = "tidewire.name"
+"""The property that says how the upstream spells a table's name, where the catalog cannot."""
+
+_PLAIN: Final = re.compile(r"[a-z0-9_]{1,252}")
+
 _MISSING: Final = ("NoSuchTableException", "NoSuchNamespaceException")
 _ANOTHER: Final = "IllegalStateException"
 """What a kept table raises if its name leads to a table with another uuid now."""
@@ -217,13 +222,19 @@ class _Kept(NamedTuple):
 
 
 class IcebergCatalog:
-    """A catalog that Spark knows under a name. One that ``is_shared`` may have tables of other programs in it."""
+    """A catalog that Spark knows under a name.
 
-    def __init__(self, spark: SparkSession, name: str, *, is_shared: bool = False) -> None:
+    One that ``is_shared`` may have tables of other programs in it. One with ``plain_names`` has lower-case letters,
+    digits and underscores in names: tables are found there whatever the case of their letters, and other names are
+    refused.
+    """
+
+    def __init__(self, spark: SparkSession, name: str, *, is_shared: bool = False, plain_names: bool = False) -> None:
         gateway = spark.sparkContext._gateway
         assert gateway is not None  # there is one while Spark runs
         self.name = name
         self.is_shared = is_shared
+        self._plain_names = plain_names
         self.java_named = JavaNames(gateway.jvm)
         self._gateway: Java = gateway
         self._kept: dict[TableName, _Kept] = {}
@@ -270,6 +281,24 @@ class IcebergCatalog:
         """Is there a table of that name?"""
         return bool(self._java.tableExists(self._identifier(name)))
 
+    def check_letters(self, name: TableName) -> None:
+        """Raise ``NameRefused`` if a table cannot have a name."""
+        if self._plain_names and not all(_PLAIN.fullmatch(part.lower()) for part in name):
+            raise NameRefused(
+                f"the catalog {self.name} has letters, digits and underscores in names only, and {name} has others: "
+                "give the table another name with a rule (to = …)"
+            )
+
+    def check_case(self, name: TableName) -> None:
+        """Raise ``NameRefused`` if a table was made under a name that differs from this one in case only."""
+        table = self.table(name) if self._plain_names else None
+        made = None if table is None else table.java.properties().get(_NAME)
+        if made is not None and made != str(name) and made.lower() == str(name).lower():
+            raise NameRefused(
+                f"{name} and {made} would be one table, because the catalog {self.name} keeps names in lower case: "
+                "give one of them another name with a rule (to = …)"
+            )
+
     def creation(
         self,
         name: TableName,
@@ -284,7 +313,8 @@ class IcebergCatalog:
         for field in fields:
             struct = struct.add(field.name, self.java_named("org.apache.spark.sql.types.DataType.fromDDL")(field.type))
         schema = self.java_named("org.apache.iceberg.spark.SparkSchemaUtil.convert")(struct)
-        builder = self._java.buildTable(self._identifier(name), schema).withProperties(dict(properties))
+        given = {**properties, **({_NAME: str(name)} if self._plain_names else {})}
+        builder = self._java.buildTable(self._identifier(name), schema).withProperties(given)
         if location is not None:
             builder = builder.withLocation(location)
         if options.partition:
@@ -380,6 +410,8 @@ class IcebergCatalog:
             yield from self._namespaces(namespace)
 
     def _namespace(self, *levels: str) -> Java:
+        if self._plain_names:
+            levels = tuple(level.lower() for level in levels)
         array = self._gateway.new_array(self.java_named("java.lang.String"), len(levels))
         for index, level in enumerate(levels):
             array[index] = level
@@ -389,7 +421,9 @@ class IcebergCatalog:
         found = self._identifiers.get(name)
         if found is None:
             make = self.java_named("org.apache.iceberg.catalog.TableIdentifier.of")
-            found = self._identifiers[name] = make(self._namespace(name.schema), name.table)
+            found = self._identifiers[name] = make(
+                self._namespace(name.schema), name.table.lower() if self._plain_names else name.table
+            )
         return found
 
 
