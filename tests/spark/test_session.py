@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tidewire.errors import OptionError
 from tidewire.spark.requirements import NEEDS
-from tidewire.spark.session import cloned, iceberg_catalog_conf, java_process, session
+from tidewire.spark.session import cloned, iceberg_catalog_conf, java_process, own_session, session
 
 COLUMNS = "id BIGINT, s STRING, v ARRAY<FLOAT>, at TIMESTAMP_NTZ, d DECIMAL(38,10), u DECIMAL(20,0), b BINARY"
 PROPERTIES = "'format-version' = '3', 'write.merge.mode' = 'merge-on-read'"
@@ -144,6 +144,25 @@ def test_rows_pass_through_python_as_arrow_batches(spark: SparkSession) -> None:
     rows = spark.range(5).mapInArrow(doubled, "twice BIGINT").collect()
 
     assert sorted(row.twice for row in rows) == [0, 2, 4, 6, 8]
+
+
+def test_spark_shows_no_secret_of_a_catalog(spark: SparkSession) -> None:
+    hush = {
+        f"spark.sql.catalog.hushed.{name}": "hush-hush"
+        for name in ("credential", "oauth2.token", "jdbc.password", "s3.secret-access-key", "s3.access-key-id", "uri")
+    }
+
+    with own_session(spark) as own:
+        for name, value in hush.items():
+            own.conf.set(name, value)
+        java: Any = own._jsparkSession
+        options = spark._jvm.scala.collection.immutable.HashMap()  # type: ignore[union-attr]
+        for name, value in hush.items():
+            options = options.updated(name, value)
+        shown = str(java.sessionState().conf().redactOptions(options))
+
+    assert "hush-hush" not in shown
+    assert shown.count("redacted") == len(hush)
 
 
 def test_parquet_goes_between_arrow_and_spark_unharmed(spark: SparkSession, tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ _OF_DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
+_HIDDEN = r"(?i)secret|password|passwd|token|credential|access[.-]?key|account[.-]?key|sas|private|ur[il]"
+"""The names of settings whose values Spark must not show: Spark's own words, and those of catalogs and stores."""
+
 _ROWS = {
     # A TIMESTAMP is an instant; nothing may depend on the zone of the machine that reads it.
     "spark.sql.session.timeZone": "UTC",
@@ -50,8 +53,8 @@ _SETTINGS = {
     # A few statements run at a time. Spark would keep up to a thousand threads for their shuffles and results.
     "spark.sql.shuffleExchange.maxThreadThreshold": "16",
     "spark.sql.resultQueryStage.maxThreadThreshold": "16",
-    # Spark shows settings on its pages and in its logs; these are Spark's own words, and those of catalogs and stores.
-    "spark.redaction.regex": r"(?i)secret|password|passwd|token|credential|access[.-]?key|account[.-]?key|sas|private",
+    # Spark shows settings on its pages and in its logs.
+    "spark.redaction.regex": _HIDDEN,
     # A command shows its own progress, and opens no port it was not asked for.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -238,7 +241,7 @@ def own_session(spark: SparkSession) -> Iterator[SparkSession]:
     Delta's catalog stands in it only if Delta is there: then its tables can be read and written by path.
     """
     own = cloned(spark)
-    for name, value in _ROWS.items():
+    for name, value in (*_ROWS.items(), ("spark.sql.redaction.options.regex", _HIDDEN)):
         own.conf.set(name, value)
     if NEEDS["delta"].extension in (own.conf.get("spark.sql.extensions", "") or ""):
         for name, value in _OF_DELTA.items():
