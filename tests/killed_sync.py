@@ -1,10 +1,12 @@
-"""A sync in a process of its own that dies at a chosen point: ``killed_sync.py ROOT POINT COUNT WHAT``.
+"""A sync in a process of its own that dies at a chosen point: ``killed_sync.py ROOT POINT COUNT WHAT [ELSEWHERE]``.
 
-``WHAT`` is killed with SIGKILL: ``python`` (Java may go on for a while), ``java`` or ``both``.
+``WHAT`` is killed with SIGKILL: ``python`` (Java may go on for a while), ``java`` or ``both``. ``ELSEWHERE`` is a JSON
+document with a target's URI, its catalog and the job's protocol and options, if the target is not in ``ROOT``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -13,6 +15,7 @@ from pathlib import Path
 from spark_sessions import small_session
 from sync_checks import synced
 from tidewire.spark.loop import Job, PassReport, Point
+from tidewire.sync.catalog_settings import CatalogSettings
 from tidewire.topic.files import FileTopics
 
 JOB = Job("open-protocol")
@@ -42,13 +45,18 @@ class Killer:
 
 
 def main() -> None:
-    root, point, count, what = sys.argv[1:]
+    root, point, count, what, *elsewhere = sys.argv[1:]
     folder = Path(root)
+    target, job = str(folder / "target"), JOB
+    if elsewhere:
+        told = json.loads(elsewhere[0])
+        target = told["target"]
+        job = Job(told["protocol"], told["options"], catalog=CatalogSettings(**told["catalog"]))
     with small_session(folder / "spark") as spark:
         java = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
         processes = {"python": [os.getpid()], "java": [java], "both": [java, os.getpid()]}[what]
         killer = Killer(Point(point), int(count), *processes)
-        synced(spark, FileTopics(folder / "topics"), folder / "target", JOB, killer)
+        synced(spark, FileTopics(folder / "topics"), target, job, killer)
 
 
 if __name__ == "__main__":

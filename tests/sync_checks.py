@@ -64,9 +64,11 @@ def job_of(topic: str, name: str, folder: Path, **settings: Any) -> Job:
     return Job(protocol, options, has_watermarks=has_watermarks(protocol, options), **settings)
 
 
-def synced(spark: SparkSession, topics: FileTopics, target: Path, job: Job, observer: Observer = Silent()) -> State:
+def synced(
+    spark: SparkSession, topics: FileTopics, target: Path | str, job: Job, observer: Observer = Silent()
+) -> State:
     """Sync what there is."""
-    place = open_target(spark, str(target), job.format)
+    place = open_target(spark, str(target), job.format, job.catalog)
     return Loop(spark, FileSource(topics), place, job, observer).run(once=True)
 
 

@@ -7,9 +7,12 @@ has) and with a JDBC catalog in PostgreSQL.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,22 +23,26 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 import topic_files
+from integration.kafka import Cluster, kafka
+from integration.kafka_topics import created, send_lines
 from integration.postgres import postgres
 from integration.rest_catalog import rest_catalog
 from object_stores import BUCKET, S3, Answer, Request, http_server, s3_server, send, strict_glue
 from scripted import OPTIONS
-from spark.test_ledger_windows import EXPECTED, Death, Dies, script
-from sync_checks import assert_equal, comparable, job_of, rows_of, written
+from spark.test_ledger_windows import EXPECTED, WINDOWS, Death, Dies, rows, script
+from sync_checks import assert_equal, comparable, job_of, rows_of, synced, written
 from tidewire.cli.app import app
 from tidewire.cli.show import canonical
 from tidewire.errors import Fenced
 from tidewire.spark.catalogs import spark_settings
 from tidewire.spark.loop import Job, Loop, Observer, Point, Silent
 from tidewire.spark.snapshot import snapshot
-from tidewire.spark.source import FileSource
+from tidewire.spark.source import FileSource, open_source
 from tidewire.spark.targets import IcebergTarget, open_target
 from tidewire.storage import open_storage
 from tidewire.sync.catalog_settings import CatalogSettings
+
+KILLER = Path(__file__).parents[1] / "killed_sync.py"
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
@@ -112,6 +119,12 @@ def tidewire(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with kafka() as running:
+        yield running
+
+
 @pytest.mark.parametrize(
     ("topic", "name", "version"), [("seed11", "canal-json.faults", 3), ("seed23", "simple-json.faults", 2)]
 )
@@ -120,18 +133,22 @@ def test_recorded_topics_are_right_for_spark_and_pyiceberg(
     tmp_path: Path,
     store: S3,
     catalog: CatalogSettings,
+    cluster: Cluster,
     topic: str,
     name: str,
     version: int,
 ) -> None:
     end = topic_files.expected(topic)["end"]
-    topics, target = written(tmp_path / "topics", topic, name), store.uri()
+    kept, target = f"{topic}-{uuid.uuid4().hex[:8]}", store.uri()
+    created(cluster, kept)
+    send_lines(cluster, kept, topic_files.lines(topic, name))
     job = job_of(topic, name, tmp_path, catalog=catalog, format_version=version)
 
     place = open_target(spark, target, "iceberg", catalog, version)
     assert isinstance(place, IcebergTarget)
 
-    Loop(spark, FileSource(topics), place, job).run(once=True)
+    with closing(open_source(f"kafka://{cluster.bootstrap}/{kept}")) as source:
+        Loop(spark, source, place, job).run(once=True)
 
     assert_equal(spark, target, end)
     found, names = snapshot(spark, target), place._catalog
@@ -285,24 +302,66 @@ def test_an_older_driver_that_wakes_up_is_refused_and_nothing_is_lost(
     with pytest.raises(Fenced):
         loop(Sleeps()).run(once=True)
 
-    found = snapshot(spark, target)
-    assert {name: sorted(map(tuple, found[name].collect())) for name in found} == EXPECTED
+    assert rows(spark, target) == EXPECTED
 
 
-@pytest.mark.parametrize(("point", "times"), [(Point.KEPT, 1), (Point.STEP, 4), (Point.APPLIED, 1)])
+_EACH_RUN = ((Point.KEPT, 1), (Point.STEP, 4))
+
+
+@pytest.mark.parametrize(
+    ("point", "times"),
+    [
+        pytest.param(*each.values, id=str(each.id), marks=() if each.values in _EACH_RUN else pytest.mark.stores)
+        for each in WINDOWS
+    ],
+)
 def test_a_driver_that_dies_leaves_what_the_next_one_puts_right(
     spark: SparkSession, tmp_path: Path, store: S3, catalog: CatalogSettings, point: Point, times: int
 ) -> None:
     topics, target = script(tmp_path / "topics"), store.uri()
     job = Job("canal-json", OPTIONS, catalog=catalog)
 
-    def loop(observer: Observer = Silent()) -> Loop:
-        return Loop(spark, FileSource(topics), open_target(spark, target, "iceberg", catalog), job, observer)
-
     with pytest.raises(Death):
-        loop(Dies(point, times)).run(once=True)
-    state = loop().run(once=True)
+        synced(spark, topics, target, job, Dies(point, times))
+    state = synced(spark, topics, target, job)
 
-    found = snapshot(spark, target)
-    assert {name: sorted(map(tuple, found[name].collect())) for name in found} == EXPECTED
+    assert rows(spark, target) == EXPECTED
+    assert not state.holds
+
+
+@pytest.mark.stores
+@pytest.mark.parametrize(
+    ("point", "times", "what"),
+    [(Point.STAGED, 1, "both"), (Point.KEPT, 1, "both"), (Point.STEP, 3, "python"), (Point.APPLIED, 1, "java")],
+)
+def test_a_driver_that_is_killed_leaves_what_the_next_one_puts_right(
+    spark: SparkSession,
+    tmp_path: Path,
+    store: S3,
+    catalog: CatalogSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    point: Point,
+    times: int,
+    what: str,
+) -> None:
+    for name, value in (("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")):
+        monkeypatch.setenv(name, value)
+    topics, target = script(tmp_path / "topics"), store.uri()
+    told = {
+        "target": target,
+        "protocol": "canal-json",
+        "options": OPTIONS,
+        "catalog": {"name": catalog.name, "settings": dict(catalog.settings), "written": dict(catalog.written)},
+    }
+
+    killed = subprocess.run(
+        [sys.executable, str(KILLER), str(tmp_path), point, str(times), what, json.dumps(told)],
+        cwd=KILLER.parent,
+        capture_output=True,
+        check=False,
+    )
+    state = synced(spark, topics, target, Job("canal-json", OPTIONS, catalog=catalog))
+
+    assert killed.returncode != 0, killed.stderr.decode()[-2000:]
+    assert rows(spark, target) == EXPECTED
     assert not state.holds

@@ -73,7 +73,7 @@ def script(folder: Path, *, impossible: bool = False) -> FileTopics:
     return made.write(folder)
 
 
-def rows(spark: SparkSession, target: Path) -> dict[str, list[tuple[Any, ...]]]:
+def rows(spark: SparkSession, target: Path | str) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of all tables."""
     found = snapshot(spark, str(target))
     return {name: sorted(map(tuple, found[name].collect())) for name in found}
