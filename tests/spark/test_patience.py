@@ -82,15 +82,23 @@ def test_what_is_wrong_for_good_is_raised_at_once(clock: Clock) -> None:
 class Java:
     """A Java exception, as far as it is looked at."""
 
-    def __init__(self, name: str, cause: Java | None = None) -> None:
+    def __init__(self, name: str, cause: Java | None = None, *, status: int = 0, state: str | None = None) -> None:
         self._name = name
         self._cause = cause
+        self._status = status
+        self._state = state
 
     def getClass(self) -> Java:  # noqa: N802
         return self
 
-    def getSimpleName(self) -> str:  # noqa: N802
+    def getName(self) -> str:  # noqa: N802
         return self._name
+
+    def statusCode(self) -> int:  # noqa: N802
+        return self._status
+
+    def getSQLState(self) -> str | None:  # noqa: N802
+        return self._state
 
     def getCause(self) -> Java | None:  # noqa: N802
         return self._cause
@@ -105,7 +113,7 @@ class JavaError(Exception):
 
 
 def test_a_catalog_that_cannot_be_reached_is_waited_for_also_behind_other_errors() -> None:
-    unreachable = JavaError(Java("UncheckedSQLException", Java("SQLException", Java("ConnectException"))))
+    unreachable = JavaError(Java("UncheckedSQLException", Java("SQLException", Java("java.net.ConnectException"))))
     behind = SyncError("shop.a could not be committed")
     behind.__cause__ = unreachable
 
@@ -113,6 +121,23 @@ def test_a_catalog_that_cannot_be_reached_is_waited_for_also_behind_other_errors
     assert is_transient(behind)
     assert not is_transient(JavaError(Java("ValidationException")))
     assert not is_transient(SyncError("the salt is another one"))
+
+
+@pytest.mark.parametrize(
+    ("java", "waits"),
+    [
+        (Java("software.amazon.awssdk.services.s3.model.S3Exception", status=503), True),
+        (Java("software.amazon.awssdk.services.glue.model.GlueException", status=429), True),
+        (Java("software.amazon.awssdk.services.s3.model.S3Exception", status=403), False),
+        (Java("software.amazon.awssdk.core.exception.SdkClientException"), True),
+        (Java("org.postgresql.util.PSQLException", state="57P01"), True),
+        (Java("org.postgresql.util.PSQLException", state="08006"), True),
+        (Java("org.postgresql.util.PSQLException", state="28P01"), False),
+        (Java("org.postgresql.util.PSQLException"), False),
+    ],
+)
+def test_stores_and_catalogs_are_waited_for_if_they_may_answer_later(java: Java, waits: bool) -> None:
+    assert is_transient(JavaError(Java("UncheckedIOException", java))) is waits
 
 
 def test_a_driver_that_was_replaced_never_waits() -> None:

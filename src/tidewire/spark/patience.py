@@ -36,6 +36,12 @@ _UNREACHABLE: Final = frozenset(
 )
 """Java exceptions of catalogs and stores that do not answer, by the names of their classes."""
 
+_BUSY: Final = frozenset({429, 500, 502, 503, 504})
+"""What services of AWS, and stores that speak S3, answer when they have too much to do."""
+
+_DISCONNECTED: Final = ("08", "57P")
+"""What begins SQL states of connections that are lost, and of servers that stop."""
+
 Result = TypeVar("Result")
 
 
@@ -71,7 +77,7 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, Fenced):
         return False
     return any(
-        getattr(each, "transient", False) or bool(_UNREACHABLE & {*_java_classes(each)}) or _of_arrow(each)
+        getattr(each, "transient", False) or _of_arrow(each) or any(map(_of_java, _java_exceptions(each)))
         for each in _causes(error)
     )
 
@@ -88,12 +94,22 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         found = found.__cause__
 
 
-def _java_classes(error: BaseException) -> Iterator[str]:
-    """The classes of the Java exception behind an error, and of its causes."""
+def _java_exceptions(error: BaseException) -> Iterator[Any]:
+    """The Java exception behind an error, and its causes."""
     java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while java is not None:
-        yield str(java.getClass().getSimpleName())
+        yield java
         java = java.getCause()
+
+
+def _of_java(java: Any) -> bool:
+    """Is it Java's exception of a service that does not answer, or not now?"""
+    name = str(java.getClass().getName())
+    if name.rpartition(".")[2].rpartition("$")[2] in _UNREACHABLE:
+        return True
+    if name.startswith("software.amazon.awssdk.services."):
+        return int(java.statusCode()) in _BUSY
+    return name == "org.postgresql.util.PSQLException" and str(java.getSQLState()).startswith(_DISCONNECTED)
 
 
 def _line(error: BaseException) -> str:
