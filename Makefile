@@ -69,8 +69,8 @@ fuzz: $(READY) $(NATIVE) ## Give damaged messages and odd values to the codec an
 	@PYTHONPATH=tests $(BIN)/python -m odd_values --minutes 10
 
 .PHONY: stores
-stores: $(JARS) ## Sync into S3 with a REST catalog, Glue and PostgreSQL, with crashes and rivals
-	$(BIN)/pytest -v -m "stores or not stores" tests/integration/test_stores.py
+stores: $(JARS) ## Sync into S3 with a REST catalog, Glue and PostgreSQL, and into HDFS, with crashes and rivals
+	$(BIN)/pytest -v -m "stores or not stores" tests/integration/test_stores.py tests/test_storage.py
 
 .PHONY: spark-matrix
 spark-matrix: $(READY) ## Run the DataFrame transforms on Spark 3.5 to 4.3 and Spark Connect

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from integration.hdfs import hdfs
 from object_stores import PARAMETERS, S3, Answer, Request, http_server, s3_server, send
 from tidewire.errors import FileTooLarge, MissingExtra, OptionError, StorageError
 from tidewire.storage import Entry, SplitStorage, Storage, known_parameters, open_storage
@@ -42,11 +44,19 @@ def s3() -> Iterator[S3]:
         yield server
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(scope="module")
+def hadoop() -> Iterator[str]:
+    with hdfs() as uri:
+        yield uri
+
+
+@pytest.fixture(params=["folder", "s3", pytest.param("hdfs", marks=pytest.mark.stores)])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty place."""
     if request.param == "folder":
         return str(tmp_path / "new" / "place")
+    if request.param == "hdfs":
+        return f"{request.getfixturevalue('hadoop')}/{uuid.uuid4().hex}"
     return str(request.getfixturevalue("s3").uri())
 
 

@@ -217,6 +217,8 @@ def _here(master: str) -> dict[str, str]:
         # Spark's 200 are meant for a cluster; here most of them would be empty.
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
         "spark.databricks.delta.snapshotPartitions": "2",
+        # All tasks run here. Waiting for the machine that has an HDFS block would be in vain, and Spark waits long.
+        "spark.locality.wait": "0s",
     }
 
 

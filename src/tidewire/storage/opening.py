@@ -13,6 +13,7 @@ from tidewire.storage.base import SCHEMES, Storage
 from tidewire.storage.folder import FolderStorage
 from tidewire.storage.providers import PROVIDERS, Address
 
+_HDFS = "hdfs"
 _HEAD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?")
 
 
@@ -28,8 +29,10 @@ def open_storage(uri: str | Path, option: str = "target") -> Storage:
         return _folder(text, option)
     if scheme == "file":
         return _folder(_file_path(text[head.end(1) + 1 :], option), option)
+    if scheme == _HDFS and head[2] is not None:
+        return _hdfs(text[head.end() :], option)
     if SCHEMES.get(scheme, scheme) not in PROVIDERS:
-        known = ", ".join(f"{name}://" for name in PROVIDERS)
+        known = ", ".join(f"{name}://" for name in (*PROVIDERS, _HDFS))
         raise OptionError(option, f"{scheme}:// is not a known kind of storage; use a local path, {known}")
     if head[2] is None:
         raise OptionError(option, f"two slashes are missing after {scheme}:, write {scheme}://bucket/path")
@@ -61,7 +64,21 @@ def table_io(uri: str) -> dict[str, str]:
     scheme = head[1].lower() if head and head[2] else "file"
     if scheme == "file":
         return {}
+    if scheme == _HDFS:
+        return {"io-impl": "org.apache.iceberg.hadoop.HadoopFileIO", "warehouse": uri.rstrip("/")}
     return Address.parse(scheme, uri[head.end() :] if head else "", "target").table_io()
+
+
+def _hdfs(rest: str, option: str) -> Storage:
+    """The storage at what follows ``hdfs://``."""
+    try:
+        from tidewire.storage.hdfs import HdfsStorage
+    except ImportError as error:
+        raise MissingExtra("hdfs-native", "hdfs") from error
+    authority, _, path = rest.rstrip("/").partition("/")
+    if "?" in rest:
+        raise OptionError(option, "hdfs:// has no parameters: its settings come from Hadoop's own files")
+    return HdfsStorage.open(authority, path)
 
 
 def _folder(path: str, option: str) -> Storage:

@@ -21,7 +21,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from tidewire.errors import MissingExtra, StorageError, SyncError, TidewireError
 from tidewire.spark.targets.base import Java
-from tidewire.spark.targets.files import FileAccess, LocalAccess, is_local
+from tidewire.spark.targets.files import FileAccess, LocalAccess, StorageAccess, is_local
+from tidewire.storage import open_storage
 
 _PROPERTIES: Final[Mapping[str, str]] = {
     "s3.endpoint": "s3.endpoint",
@@ -114,6 +115,8 @@ def access_to(folder: str, table: Java) -> FileAccess:
     """How the files of a table are opened. ``table`` is Java's, whose file IO knows the settings."""
     if is_local(folder):
         return LocalAccess()
+    if folder.startswith("hdfs:"):
+        return StorageAccess(open_storage(folder))
     io = table.io()
     given = {str(name): str(text) for name, text in dict(io.properties()).items()} | lent(io, folder)
     return _access(given, os.environ)
