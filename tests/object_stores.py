@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -135,6 +136,15 @@ class Server:
     requests: list[Request] = field(default_factory=list)
 
 
+def _chunks(source: BufferedIOBase) -> Iterator[bytes]:
+    """The pieces of a body that comes without its length."""
+    while size := int(source.readline().partition(b";")[0], 16):
+        yield source.read(size)
+        source.readline()
+    while source.readline().strip():
+        pass
+
+
 @contextmanager
 def http_server(answer: Callable[[Request], Answer | None]) -> Iterator[Server]:
     """A server on a free port."""
@@ -148,8 +158,11 @@ def http_server(answer: Callable[[Request], Answer | None]) -> Iterator[Server]:
             if not self.raw_requestline or not self.parse_request():
                 self.close_connection = True
                 return
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            request = Request(self.command, self.path, dict(self.headers.items()), body)
+            headers = {name: text for name, text in self.headers.items() if name.lower() != "transfer-encoding"}
+            is_chunked = "chunked" in self.headers.get("Transfer-Encoding", "")
+            size = int(self.headers.get("Content-Length") or 0)
+            body = b"".join(_chunks(self.rfile)) if is_chunked else self.rfile.read(size)
+            request = Request(self.command, self.path, headers, body)
             told.requests.append(request)
             answer = told.answer(request)
             if answer is None:

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from tidewire.errors import OptionError, SyncError
-from tidewire.secrets import secrets_in_uri
 from tidewire.spark.ledger import ledger_of
 from tidewire.storage import SplitStorage, Storage, open_storage
 from tidewire.sync.documents import decode, encode
+from tidewire.sync.toml_section import without_secrets
 
 _NAME: Final = "staging"
 _FOLDER: Final = "staged"
@@ -32,7 +32,7 @@ def storage_of(target: str) -> Storage:
 
 def check_staging(target: str, staging: str | None) -> None:
     """Refuse a place that cannot be remembered, or another one than the files are staged in."""
-    if staging is not None and any(secrets_in_uri(staging)):
+    if staging is not None and without_secrets(staging) != staging:
         raise OptionError("staging", "credentials in its URI would be written down: give them by the environment")
     data = ledger_of(target).read(_NAME)
     known = None if data is None else decode(data, Staging).uri

@@ -44,6 +44,13 @@ class Secrets:
         return scrubbed(text, self.texts)
 
 
+def without_secrets(uri: str) -> str:
+    """A URI with its secrets hidden."""
+    secrets = Secrets()
+    secrets.add("uri", uri)
+    return secrets.hide(uri)
+
+
 class Section:
     """One table of the document. What is taken out of it is known; what is left over in the end is a mistake."""
 

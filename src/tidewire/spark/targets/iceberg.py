@@ -25,7 +25,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidewire.errors import ForeignTable, OptionError
 from tidewire.model import TableName
-from tidewire.secrets import redacted
 from tidewire.spark.session import activate, iceberg_catalog_conf
 from tidewire.spark.targets.access import IcebergAccess, access_to
 from tidewire.spark.targets.base import (
@@ -70,6 +69,7 @@ from tidewire.spark.targets.iceberg_swap import (
 )
 from tidewire.spark.targets.iceberg_upkeep import expired, orphans, row_count, size_of, tidy
 from tidewire.sync.table_options import NO_OPTIONS, TableOptions
+from tidewire.sync.toml_section import without_secrets
 
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 """What begins the names of settings whose values Spark's commits note in the summary of their snapshot."""
@@ -110,7 +110,7 @@ class IcebergTarget:
         format_version: int = 3,
     ) -> None:
         self.uri = str(folder)
-        self.place = redacted(self.uri)
+        self.place = without_secrets(self.uri)
         self._properties = {**_PROPERTIES, "format-version": str(format_version)}
         self._root = None if catalog_conf else _local(folder)
         settings = _configured(catalog_conf) if catalog_conf else _embedded(_local(folder))
