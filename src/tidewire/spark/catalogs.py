@@ -21,6 +21,8 @@ _NAME: Final = "catalog"
 _WITH_WAREHOUSE: Final = ("glue", "hive", "jdbc")
 """The kinds of catalogs that put new tables where they are told. A REST server decides by itself."""
 
+_AMAZON: Final = ("s3://", "s3a://", "s3n://", "org.apache.iceberg.aws.")
+
 
 def remember(storage: Storage, catalog: CatalogSettings) -> None:
     """Keep what a target must know of its catalog."""
@@ -86,8 +88,7 @@ def needed_jars(target: str, catalog: CatalogSettings | None) -> tuple[str, ...]
     settings = {} if catalog is None else catalog.settings
     places = (target, settings.get("warehouse", ""), settings.get("io-impl", ""))
     needs = {
-        "aws": settings.get("type") == "glue"
-        or any(each.startswith(("s3", "org.apache.iceberg.aws")) for each in places),
+        "aws": settings.get("type") == "glue" or any(each.startswith(_AMAZON) for each in places),
         "postgresql": settings.get("uri", "").startswith("jdbc:postgresql:"),
     }
     return ("base", *(name for name, needed in needs.items() if needed))

@@ -62,8 +62,8 @@ def table_io(uri: str) -> dict[str, str]:
     """
     head = _HEAD.match(uri)
     scheme = head[1].lower() if head and head[2] else "file"
-    if scheme == "file":
-        return {}
+    if scheme != _HDFS and SCHEMES.get(scheme, scheme) not in PROVIDERS:
+        return {}  # a local folder, or what open_storage refuses
     if scheme == _HDFS:
         return {"io-impl": "org.apache.iceberg.hadoop.HadoopFileIO", "warehouse": uri.rstrip("/")}
     return Address.parse(scheme, uri[head.end() :] if head else "", "target").table_io()
