@@ -65,11 +65,17 @@ def job_of(topic: str, name: str, folder: Path, **settings: Any) -> Job:
 
 
 def synced(
-    spark: SparkSession, topics: FileTopics, target: Path | str, job: Job, observer: Observer = Silent()
+    spark: SparkSession,
+    topics: FileTopics,
+    target: Path | str,
+    job: Job,
+    observer: Observer = Silent(),
+    *,
+    take_over: bool = False,
 ) -> State:
     """Sync what there is."""
     place = open_target(spark, str(target), job.format, job.catalog)
-    return Loop(spark, FileSource(topics), place, job, observer).run(once=True)
+    return Loop(spark, FileSource(topics), place, job, observer).run(once=True, take_over=take_over)
 
 
 def assert_equal(

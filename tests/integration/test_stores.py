@@ -12,13 +12,14 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from pyiceberg.catalog import load_catalog
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
@@ -39,7 +40,8 @@ from tidewire.spark.catalogs import spark_settings
 from tidewire.spark.loop import Job, Loop, Observer, Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource, open_source
-from tidewire.spark.targets import IcebergTarget, open_target
+from tidewire.spark.targets import IcebergTarget, iceberg_swap, open_target
+from tidewire.spark.targets.base import java_kind
 from tidewire.storage import open_storage
 from tidewire.sync.catalog_settings import CatalogSettings
 
@@ -55,10 +57,20 @@ def store() -> Iterator[S3]:
 
 
 @pytest.fixture(scope="module")
-def server(store: S3) -> Iterator[str]:
+def rest(store: S3) -> Iterator[str]:
     """The URI of a REST catalog."""
     with rest_catalog(f"s3://{BUCKET}/warehouse", file_io(store)) as uri:
         yield uri
+
+
+@pytest.fixture
+def server(rest: str) -> str:
+    """The URI of a REST catalog, without the tables of tests before."""
+    names = load_catalog("rest", type="rest", uri=rest)
+    for namespace in names.list_namespaces():
+        for name in names.list_tables(namespace):
+            names.drop_table(name)
+    return rest
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +112,7 @@ def lake(catalog: CatalogSettings, store: S3, request: pytest.FixtureRequest) ->
 )
 def catalog(
     spark: SparkSession, store: S3, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[CatalogSettings]:
+) -> CatalogSettings:
     """An empty catalog under a name of its own; Spark remembers catalogs by name."""
     kind = request.param
     if kind == "rest":
@@ -114,10 +126,11 @@ def catalog(
         uri = request.getfixturevalue("database")
         settings = {"type": "jdbc", "uri": uri, "jdbc.user": "postgres", "jdbc.schema-version": "V1"}
     made = CatalogSettings(f"{kind}_{uuid.uuid4().hex[:8]}", settings, settings)
-    yield made
-    names = IcebergTarget(spark, store.uri(), spark_settings(made, store.uri()))._catalog
-    for name in list(names.names()):
-        names.forget(name)
+    if kind == "glue":
+        names = IcebergTarget(spark, store.uri(), spark_settings(made, store.uri()))._catalog
+        for name in list(names.names()):
+            names.forget(name)
+    return made
 
 
 def file_io(store: S3) -> dict[str, str]:
@@ -284,7 +297,8 @@ def test_files_are_opened_with_the_credentials_that_the_catalog_lends(
 
     def watch(request: Request) -> Answer:
         if "/warehouse/" in request.target and "_tidewire" not in request.target:
-            keys.add(request.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0])
+            headers = {name.lower(): text for name, text in request.headers.items()}
+            keys.add(headers.get("authorization", "").partition("Credential=")[2].partition("/")[0])
         return forwarded(request, store.endpoint)
 
     topics = written(tmp_path / "topics", "seed11", "canal-json")
@@ -312,16 +326,51 @@ def test_an_older_driver_that_wakes_up_is_refused_and_nothing_is_lost(
     def loop(observer: Observer = Silent()) -> Loop:
         return Loop(spark, FileSource(topics), open_target(spark, target, "iceberg", catalog), job, observer)
 
+    def newer() -> None:
+        loop().run(once=True, take_over=True)
+
     class Sleeps(Silent):
-        """The older driver sleeps before its first commit, until a newer one has done everything."""
+        """The older driver sleeps before it keeps its plan, until a newer one has done everything."""
 
         def reached(self, point: Point) -> None:
-            if point is Point.KEPT:
-                loop().run(once=True, take_over=True)
+            if point is Point.STAGED:
+                newer()
 
     with pytest.raises(Fenced):
         loop(Sleeps()).run(once=True)
 
+    assert rows(spark, target) == EXPECTED
+
+
+def test_a_commit_that_an_older_driver_was_about_to_make_is_refused_by_its_table(
+    spark: SparkSession,
+    tmp_path: Path,
+    catalog: CatalogSettings,
+    lake: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topics, target = script(tmp_path / "topics"), lake
+    job = Job("canal-json", OPTIONS, catalog=catalog)
+    commits, refused, swapped = count(1), [], iceberg_swap.exchange
+
+    def exchange(transaction: Any, base: Any) -> None:
+        """The fourth swap sleeps just before it is sent, until a newer driver has done everything."""
+        is_late = next(commits) == 4
+        if is_late:
+            synced(spark, topics, target, job, take_over=True)
+        try:
+            swapped(transaction, base)
+        except Exception as error:
+            refused.append(java_kind(error))
+            raise
+        assert not is_late
+
+    monkeypatch.setattr(iceberg_swap, "exchange", exchange)
+    with suppress(Fenced):  # or it finds that its steps are done
+        synced(spark, topics, target, job)
+
+    assert set(refused) <= {"CommitFailedException", "AlreadyExistsException"}
+    assert refused
     assert rows(spark, target) == EXPECTED
 
 

@@ -30,7 +30,7 @@ from typing import Final
 from tidewire.model import TableName
 from tidewire.spark.targets.base import CommitTag, TargetError, refuse_other
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
-from tidewire.spark.targets.iceberg_swap import find_step, swap
+from tidewire.spark.targets.iceberg_swap import Record, find_step, refuse_foreign, swap
 
 MOVING: Final = "_tidewire_moving"
 """The namespace of tables between two names; its properties say which renames are complete."""
@@ -71,7 +71,7 @@ def rename(
     if is_complete(catalog, tag):
         return
     todo = [way for way in ways(moves, tag) if not _has_arrived(catalog, way, tag)]
-    _check(catalog, todo, identities)
+    _check(catalog, todo, identities, tag.sync)
     leave(catalog, todo, tag)
     arrive(catalog, todo, tag)
     complete(catalog, tag)
@@ -192,7 +192,7 @@ def _key(sync: str) -> str:
     return f"tidewire.moved.{sync}"
 
 
-def _check(catalog: IcebergCatalog, todo: Sequence[Way], identities: Mapping[TableName, str]) -> None:
+def _check(catalog: IcebergCatalog, todo: Sequence[Way], identities: Mapping[TableName, str], sync: str) -> None:
     """Refuse a rename that cannot be done, before anything moves."""
     leaving = {way.old for way in todo}
     for way in todo:
@@ -202,6 +202,7 @@ def _check(catalog: IcebergCatalog, todo: Sequence[Way], identities: Mapping[Tab
         refuse_other(way.old, identities.get(way.old), table.uuid)
         taken = None if way.new in leaving else catalog.table(way.new)
         if taken is not None and taken.uuid != table.uuid:
+            refuse_foreign(catalog, way.new, Record.of(taken.state, sync))
             raise TargetError(f"{way.old} cannot become {way.new}: there is a table of that name")
 
 

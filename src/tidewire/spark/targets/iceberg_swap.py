@@ -223,11 +223,7 @@ def swap(
         state = transaction.startMetadata()
         record = None if tag is None else Record.of(state, tag.sync)
         if tag is not None and record is not None:
-            if catalog.is_shared and record == Record():
-                raise ForeignTable(
-                    f"the catalog {catalog.name} has a table {name} that this sync did not make: rename that table, or "
-                    f"give the sync's table another name with a rule (to = …)"
-                )
+            refuse_foreign(catalog, name, record)
             if again and step and (found := _done(state, tag)) is not None:
                 return found
             refuse_older(name, record.epoch, tag)
@@ -238,6 +234,15 @@ def swap(
         return current_version(transaction.currentMetadata()) if made is None else f"{table.uuid}@{made}"
 
     return _tried(catalog, name, tag if step else None, attempt)
+
+
+def refuse_foreign(catalog: IcebergCatalog, name: TableName, record: Record) -> None:
+    """Raise ``ForeignTable`` if others may have made a table, and the sync, whose record this is, did not."""
+    if catalog.is_shared and record == Record():
+        raise ForeignTable(
+            f"the catalog {catalog.name} has a table {name} that this sync did not make: rename that table, or "
+            "give the sync's table another name with a rule (to = …)"
+        )
 
 
 def noted(version: str, before: str, tag: CommitTag) -> None:
