@@ -49,7 +49,15 @@ from tidewire.spark.targets.iceberg_files import (
     stored_table,
     write_dead_rows,
 )
-from tidewire.spark.targets.iceberg_rename import DROPPED, MOVING, drop, dropped_tables, has_begun, rename
+from tidewire.spark.targets.iceberg_rename import (
+    DROPPED,
+    MOVING,
+    drop,
+    dropped_tables,
+    has_another_name,
+    has_begun,
+    rename,
+)
 from tidewire.spark.targets.iceberg_swap import (
     EPOCH,
     NO_SNAPSHOT,
@@ -412,7 +420,7 @@ class IcebergTarget:
         for name in old:
             self._checked(name, tag)
             location = Path(self._table(name).location)
-            if self._has_another_name(name):
+            if has_another_name(self._catalog, name):
                 self._catalog.forget(name)
                 continue
             self._catalog.purge(name)
@@ -422,18 +430,6 @@ class IcebergTarget:
 
     def _noted(self, tag: CommitTag | None) -> dict[str, str]:
         return {} if tag is None else summary_of(tag, step=False)
-
-    def _has_another_name(self, name: TableName) -> bool:
-        """Do the files of a table belong to another name too? So a rename in two steps leaves it that was cut short."""
-        if not self._catalog.is_shared:
-            return False
-        table = self._table(name)
-        found = (self._catalog.table(other) for other in self._catalog.names() if other != name)
-        return any(
-            each.uuid == table.uuid or each.metadata_location == table.metadata_location
-            for each in found
-            if each is not None
-        )
 
     def _checked(self, name: TableName, tag: CommitTag | None) -> None:
         if tag is not None:

@@ -174,6 +174,19 @@ def dropped_tables(catalog: IcebergCatalog, sync: str | None) -> Iterator[tuple[
             yield TableName(DROPPED, name), int(found[1]), str(uuid.UUID(found[2]))
 
 
+def has_another_name(catalog: IcebergCatalog, name: TableName) -> bool:
+    """Do the files of a table belong to another name too? So a rename in two steps leaves it that was cut short."""
+    table = catalog.table(name) if catalog.is_shared else None
+    if table is None:
+        return False
+    found = (catalog.table(other) for other in catalog.names() if other != name)
+    return any(
+        each.uuid == table.uuid or each.metadata_location == table.metadata_location
+        for each in found
+        if each is not None
+    )
+
+
 def digest_of(tag: CommitTag) -> str:
     """A step in names, where its id would be too long."""
     return _digest(f"{tag.sync}/{tag.step}")
