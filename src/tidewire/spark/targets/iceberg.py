@@ -72,6 +72,7 @@ from tidewire.spark.targets.iceberg_swap import (
     find_step,
     newest_epoch,
     noted,
+    parsed_version,
     summary_of,
     swap,
 )
@@ -188,7 +189,7 @@ class IcebergTarget:
         if version is None:
             self._table(name)
             return self._spark.table(self.relation(name))
-        identity, snapshot_id, schema_id = _parsed(version)
+        identity, snapshot_id, schema_id = parsed_version(version)
         place = self._place_of(identity, name)
         table = self._table(place)
         if snapshot_id == NO_SNAPSHOT:
@@ -389,7 +390,7 @@ class IcebergTarget:
         self, name: TableName, before: datetime, keep: Collection[str] = (), tag: CommitTag | None = None
     ) -> None:
         """Remove snapshots from before a moment. Files that only they have are left to :meth:`sweep`."""
-        needed = {snapshot for _, snapshot, _ in map(_parsed, keep)}
+        needed = {snapshot for _, snapshot, _ in map(parsed_version, keep)}
         old = expired(self._table(name).metadata(), before, needed)
         if not old:
             return
@@ -411,7 +412,7 @@ class IcebergTarget:
 
     def purge(self, before: datetime, keep: Collection[str] = (), tag: CommitTag | None = None) -> int:
         """Delete the files of tables that were dropped before a moment."""
-        needed = {_parsed(version)[0] for version in keep}
+        needed = {parsed_version(version)[0] for version in keep}
         old = [
             name
             for name, since, identity in dropped_tables(self._catalog, None if tag is None else tag.sync)
@@ -486,16 +487,6 @@ def _configured(settings: Mapping[str, str]) -> dict[str, str]:
     }
     # Every session has a cache of its own, and would not see what another one commits.
     return own | dict(settings) | {f"{prefix}.cache-enabled": "false"}
-
-
-def _parsed(version: str) -> tuple[str, int, int | None]:
-    """Identity, snapshot and, in versions that 0.1 wrote, schema."""
-    identity, _, rest = version.partition("@")
-    snapshot, _, schema = rest.partition("@")
-    try:
-        return identity, int(snapshot), int(schema) if schema else None
-    except ValueError:
-        raise TargetError(f"{version!r} is not a version of an Iceberg table") from None
 
 
 def _projected(written: Mapping[int, Field], wanted: Mapping[int, Field]) -> Iterator[Column]:

@@ -307,6 +307,16 @@ def facts_of(state: Java) -> Facts:
     return found
 
 
+def parsed_version(version: str) -> tuple[str, int, int | None]:
+    """Identity, snapshot and, in versions that 0.1 wrote, schema."""
+    identity, _, rest = version.partition("@")
+    snapshot, _, schema = rest.partition("@")
+    try:
+        return identity, int(snapshot), int(schema) if schema else None
+    except ValueError:
+        raise TargetError(f"{version!r} is not a version of an Iceberg table") from None
+
+
 def _version(state: Java) -> str:
     snapshot, schema = state.currentSnapshot(), state.currentSchemaId()
     if snapshot is None:
