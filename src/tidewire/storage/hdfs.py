@@ -143,7 +143,10 @@ class _Partial(io.RawIOBase):
         self._place = storage._place(name)
         self._partial = f"{self._place.rpartition('/')[0]}/.{uuid.uuid4().hex}.partial"
         self._writer = storage._client.create(self._partial, WriteOptions(create_parent=True))
-        self._open = True
+        self._open, self._size = True, 0
+
+    def tell(self) -> int:
+        return self._size
 
     def writable(self) -> bool:
         return True
@@ -153,6 +156,7 @@ class _Partial(io.RawIOBase):
             raise ValueError("write to a closed file")
         with self._storage.errors(self._name):
             self._writer.write(bytes(data))
+        self._size += len(data)
         return len(data)
 
     def close(self) -> None:

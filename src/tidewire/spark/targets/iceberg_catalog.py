@@ -45,7 +45,7 @@ _NAME: Final = "tidewire.name"
 
 _PLAIN: Final = re.compile(r"[a-z0-9_]{1,252}")
 
-_MISSING: Final = ("NoSuchTableException", "NoSuchNamespaceException")
+_MISSING: Final = ("NoSuchTableException", "NoSuchNamespaceException", "EntityNotFoundException")
 _ANOTHER: Final = "IllegalStateException"
 """What a kept table raises if its name leads to a table with another uuid now."""
 
