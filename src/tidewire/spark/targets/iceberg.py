@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidewire.errors import ForeignTable, OptionError
+from tidewire.errors import OptionError
 from tidewire.model import TableName
 from tidewire.spark.session import activate, iceberg_catalog_conf
 from tidewire.spark.targets.access import IcebergAccess, access_to
@@ -240,7 +240,7 @@ class IcebergTarget:
         A REST catalog compares snapshots and not properties, and other programs may expire snapshots: both are needed.
         """
         if self._catalog.exists(name):
-            with suppress(ForeignTable):  # the step that meets it says so
+            with suppress(TargetError):  # it is gone, or a table of others: the step that meets it says so
                 swap(self._catalog, name, tag, step=False)
 
     def create(
