@@ -342,6 +342,7 @@ def test_an_older_driver_that_wakes_up_is_refused_and_nothing_is_lost(
     assert rows(spark, target) == EXPECTED
 
 
+@pytest.mark.stores
 def test_a_commit_that_an_older_driver_was_about_to_make_is_refused_by_its_table(
     spark: SparkSession,
     tmp_path: Path,
