@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from tidewire.model import Column, MySQLType
-from tidewire.model.types import FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTUAL
+from tidewire.model.types import FACTS, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTUAL
 from tidewire.model.values import enum_text, set_text
 
 NOW = "CURRENT_TIMESTAMP"
@@ -116,20 +116,10 @@ def _zero(column: Column) -> str | bytes:
     if column.type is MySQLType.ENUM:
         return column.elements[0] if column.elements else ""
     fraction = f".{'0' * column.decimal}" if column.decimal else ""
-    return _ZEROS.get(column.type, "") + (fraction if column.type in _FRACTIONAL else "")
+    return FACTS[column.type].zero + (fraction if column.type in _FRACTIONAL else "")
 
 
 _FRACTIONAL = frozenset({MySQLType.DECIMAL, MySQLType.TIME, MySQLType.DATETIME, MySQLType.TIMESTAMP})
-_ZEROS: Mapping[MySQLType, str] = {
-    **dict.fromkeys(INTEGERS | FLOATS | {MySQLType.DECIMAL, MySQLType.BIT, MySQLType.YEAR}, "0"),
-    **dict.fromkeys((MySQLType.DATE, MySQLType.NEWDATE), "0000-00-00"),
-    **dict.fromkeys((MySQLType.DATETIME, MySQLType.TIMESTAMP), "0000-00-00 00:00:00"),
-    MySQLType.TIME: "00:00:00",
-    MySQLType.JSON: "null",
-    MySQLType.VECTOR: "[]",
-}
-
-
 _LARGEST_EXPONENT = 350
 """A little more than a DOUBLE has; written out, larger ones would fill the memory."""
 

@@ -8,69 +8,32 @@ from dataclasses import replace
 from tidewire.ddl.lex import Kind
 from tidewire.ddl.reader import Reader, Unreadable
 from tidewire.model import Column, MySQLType
-from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FACTS, FLOATS, INTEGERS, TEMPORAL, default_length
 
 _T = MySQLType
+_NO_WORDS = (_T.UNSPECIFIED, _T.NULL, _T.NEWDATE, _T.VAR_STRING)
 _TYPES: Mapping[str, tuple[MySQLType, bool]] = {
-    **dict.fromkeys(("TINYINT", "INT1", "BOOL", "BOOLEAN"), (_T.TINYINT, False)),
-    **dict.fromkeys(("SMALLINT", "INT2"), (_T.SMALLINT, False)),
-    **dict.fromkeys(("MEDIUMINT", "INT3", "MIDDLEINT"), (_T.MEDIUMINT, False)),
-    **dict.fromkeys(("INT", "INTEGER", "INT4"), (_T.INT, False)),
-    **dict.fromkeys(("BIGINT", "INT8", "SERIAL"), (_T.BIGINT, False)),
-    **dict.fromkeys(("DECIMAL", "DEC", "NUMERIC", "FIXED"), (_T.DECIMAL, False)),
-    **dict.fromkeys(("FLOAT", "FLOAT4"), (_T.FLOAT, False)),
-    **dict.fromkeys(("DOUBLE", "FLOAT8", "REAL"), (_T.DOUBLE, False)),
-    "BIT": (_T.BIT, False),
-    "YEAR": (_T.YEAR, False),
-    "DATE": (_T.DATE, False),
-    "TIME": (_T.TIME, False),
-    "DATETIME": (_T.DATETIME, False),
-    "TIMESTAMP": (_T.TIMESTAMP, False),
-    **dict.fromkeys(("CHAR", "CHARACTER", "NCHAR"), (_T.CHAR, False)),
-    **dict.fromkeys(("VARCHAR", "VARCHARACTER", "NVARCHAR", "VARYING"), (_T.VARCHAR, False)),
-    "BINARY": (_T.CHAR, True),
-    "VARBINARY": (_T.VARCHAR, True),
-    "TINYTEXT": (_T.TINYBLOB, False),
-    "TEXT": (_T.BLOB, False),
-    "MEDIUMTEXT": (_T.MEDIUMBLOB, False),
-    "LONGTEXT": (_T.LONGBLOB, False),
-    "TINYBLOB": (_T.TINYBLOB, True),
-    "BLOB": (_T.BLOB, True),
-    "MEDIUMBLOB": (_T.MEDIUMBLOB, True),
-    "LONGBLOB": (_T.LONGBLOB, True),
-    "ENUM": (_T.ENUM, False),
-    "SET": (_T.SET, False),
-    "JSON": (_T.JSON, False),
-    "VECTOR": (_T.VECTOR, False),
-    **dict.fromkeys(("GEOMETRY", "POINT", "LINESTRING", "POLYGON"), (_T.GEOMETRY, False)),
+    **{facts.name.upper(): (type_, False) for type_, facts in FACTS.items() if type_ not in _NO_WORDS},
+    **{
+        facts.binary_name.upper(): (type_, True)
+        for type_, facts in FACTS.items()
+        if facts.binary_name and type_ not in _NO_WORDS
+    },
+    **dict.fromkeys(("INT1", "BOOL", "BOOLEAN"), (_T.TINYINT, False)),
+    "INT2": (_T.SMALLINT, False),
+    **dict.fromkeys(("INT3", "MIDDLEINT"), (_T.MEDIUMINT, False)),
+    **dict.fromkeys(("INTEGER", "INT4"), (_T.INT, False)),
+    **dict.fromkeys(("INT8", "SERIAL"), (_T.BIGINT, False)),
+    **dict.fromkeys(("DEC", "NUMERIC", "FIXED"), (_T.DECIMAL, False)),
+    "FLOAT4": (_T.FLOAT, False),
+    **dict.fromkeys(("FLOAT8", "REAL"), (_T.DOUBLE, False)),
+    **dict.fromkeys(("CHARACTER", "NCHAR"), (_T.CHAR, False)),
+    **dict.fromkeys(("VARCHARACTER", "NVARCHAR", "VARYING"), (_T.VARCHAR, False)),
+    **dict.fromkeys(("POINT", "LINESTRING", "POLYGON"), (_T.GEOMETRY, False)),
     **dict.fromkeys(("MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON"), (_T.GEOMETRY, False)),
     **dict.fromkeys(("GEOMETRYCOLLECTION", "GEOMCOLLECTION"), (_T.GEOMETRY, False)),
 }
 """A type's word to what it is, and whether it holds bytes."""
-
-_LENGTHS: Mapping[MySQLType, int] = {
-    _T.TINYINT: 4,
-    _T.SMALLINT: 6,
-    _T.MEDIUMINT: 9,
-    _T.INT: 11,
-    _T.BIGINT: 20,
-    _T.DECIMAL: 10,
-    _T.FLOAT: 12,
-    _T.DOUBLE: 22,
-    _T.BIT: 1,
-    _T.YEAR: 4,
-    _T.DATE: 10,
-    _T.TIME: 10,
-    _T.DATETIME: 19,
-    _T.TIMESTAMP: 19,
-    _T.CHAR: 1,
-    _T.TINYBLOB: 2**8 - 1,
-    _T.BLOB: 2**16 - 1,
-    _T.MEDIUMBLOB: 2**24 - 1,
-    _T.LONGBLOB: 2**32 - 1,
-    _T.JSON: 2**32 - 1,
-}
-"""The length TiDB gives a type that names none."""
 
 _BYTES_PER_CHARACTER = {"utf8": 3, "gbk": 2, "latin1": 1, "ascii": 1, "binary": 1}
 """How long a character may be; 4 in all other charsets."""
@@ -104,7 +67,7 @@ def _base(reader: Reader, name: str) -> Column:
     bool_, serial = reader.sees_any("BOOL", "BOOLEAN"), reader.sees("SERIAL")
     type_, binary, charset = _type_words(reader)
     column = Column(name, type_, nullable=True, decimal=None if type_ in FLOATS else 0)
-    length = None if type_ in _DECIDED_LATER else _LENGTHS.get(type_)
+    length = None if type_ in _DECIDED_LATER else default_length(type_)
     column = replace(column, charset="binary" if binary else charset, length=length)
     if type_ in ENUM_SET:
         elements = tuple(element.rstrip(" ") for element in reader.listed(reader.string))
@@ -116,11 +79,11 @@ def _base(reader: Reader, name: str) -> Column:
         raise Unreadable(f"{len(numbers)} numbers are too many for the type of {name}")
     if type_ in TEMPORAL and numbers:
         # A fraction takes its digits and the point before them.
-        return replace(column, decimal=numbers[0], length=_LENGTHS[type_] + numbers[0] + bool(numbers[0]))
+        return replace(column, decimal=numbers[0], length=(default_length(type_) or 0) + numbers[0] + bool(numbers[0]))
     if type_ is MySQLType.FLOAT and len(numbers) == 1:
         # FLOAT(p) names a precision in bits: from 25 on it is a DOUBLE, and it limits no digits.
         wide = numbers[0] > 24
-        return replace(column, type=MySQLType.DOUBLE, length=_LENGTHS[MySQLType.DOUBLE]) if wide else column
+        return replace(column, type=MySQLType.DOUBLE, length=default_length(MySQLType.DOUBLE)) if wide else column
     if type_ is MySQLType.VARCHAR and not numbers:
         raise reader.wrong("the length of a VARCHAR")
     if numbers and type_ is not MySQLType.YEAR:
@@ -155,7 +118,7 @@ def read_type(reader: Reader, name: str) -> Column:
     if column.type in INTEGERS and column.length is None:
         # Without a sign to show TiDB's default display width is one less, except that of BIGINT.
         less = column.unsigned and column.type is not MySQLType.BIGINT
-        column = replace(column, length=_LENGTHS[column.type] - less)
+        column = replace(column, length=(default_length(column.type) or 0) - less)
     if column.type in (MySQLType.YEAR, MySQLType.BIT):
         column = replace(column, unsigned=True, zerofill=column.type is MySQLType.YEAR)
     return column
@@ -200,7 +163,7 @@ def sized(column: Column, charset: str) -> Column:
     if column.type is not MySQLType.BLOB:
         return column
     per_character = _BYTES_PER_CHARACTER.get(column.charset or charset, 4)
-    needed = _LENGTHS[MySQLType.BLOB] if column.length is None else column.length * per_character
+    needed = (1 << 16) - 1 if column.length is None else column.length * per_character
     sizes = (MySQLType.TINYBLOB, MySQLType.BLOB, MySQLType.MEDIUMBLOB)
-    type_ = next((size for size in sizes if needed <= _LENGTHS[size]), MySQLType.LONGBLOB)
-    return replace(column, type=type_, length=_LENGTHS[type_])
+    type_ = next((size for size in sizes if needed <= (default_length(size) or 0)), MySQLType.LONGBLOB)
+    return replace(column, type=type_, length=default_length(type_))

@@ -37,7 +37,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from tidewire.model.table import Column
-from tidewire.model.types import FLOATS, INTEGERS, MySQLType
+from tidewire.model.types import FACTS, FLOATS, INTEGERS, MySQLType
 from tidewire.model.values import (
     Date,
     DateTime,
@@ -101,13 +101,6 @@ FORMS: Final[Mapping[MySQLType, Form]] = {
 }
 """The form of each type's texts. Types that are not listed hold any text."""
 
-_BITS: Final[Mapping[MySQLType, int]] = {
-    MySQLType.TINYINT: 8,
-    MySQLType.SMALLINT: 16,
-    MySQLType.MEDIUMINT: 24,
-    MySQLType.INT: 32,
-    MySQLType.BIGINT: 64,
-}
 _UNSIGNED_64: Final = (0, (1 << 64) - 1)
 _RANGES: Final[Mapping[MySQLType, tuple[int, int]]] = {
     MySQLType.YEAR: (0, 2155),
@@ -121,7 +114,7 @@ def integer_range(column: Column) -> tuple[int, int]:
     >>> integer_range(Column.of("age", "tinyint unsigned"))
     (0, 255)
     """
-    bits = _BITS.get(column.type)
+    bits = FACTS[column.type].bits
     if bits is None:
         return _RANGES[column.type]
     return (0, (1 << bits) - 1) if column.unsigned else (-1 << bits - 1, (1 << bits - 1) - 1)

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from tidewire.model.types import (
-    CHARS,
-    INTEGERS,
+    FACTS,
     STRINGS,
     TEMPORAL,
     TEXTUAL,
@@ -130,27 +129,13 @@ class Column:
             return f"({quoted_elements(self.elements)})"
         if self.type in TEMPORAL:
             return f"({self.decimal})" if self.decimal and self.type is not MySQLType.DATE else ""
-        if self.length is None or self.type not in _SIZED:
+        if self.length is None or not FACTS[self.type].sized:
             return ""
         if self.type is MySQLType.DECIMAL:
             return f"({self.length},{self.decimal or 0})"
         if self.type in (MySQLType.FLOAT, MySQLType.DOUBLE):
             return f"({self.length},{self.decimal})" if self.decimal else ""
         return f"({self.length})"
-
-
-_SIZED = (
-    INTEGERS
-    | CHARS
-    | {
-        MySQLType.BIT,
-        MySQLType.YEAR,
-        MySQLType.DECIMAL,
-        MySQLType.FLOAT,
-        MySQLType.DOUBLE,
-        MySQLType.VECTOR,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)

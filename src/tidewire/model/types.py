@@ -95,26 +95,78 @@ class JavaSQLType(IntEnum):
     CLOB = 2005
 
 
-_NAMES: Mapping[MySQLType, str] = {
-    **{t: t.name.lower() for t in MySQLType if t not in (MySQLType.NEWDATE, MySQLType.VAR_STRING, *BLOBS)},
-    MySQLType.NEWDATE: "date",
-    MySQLType.VAR_STRING: "varchar",
-    MySQLType.TINYBLOB: "tinytext",
-    MySQLType.BLOB: "text",
-    MySQLType.MEDIUMBLOB: "mediumtext",
-    MySQLType.LONGBLOB: "longtext",
+class TypeFacts(NamedTuple):
+    """What never changes of a type. A new type is a row of these."""
+
+    name: str
+    """The SQL word; of text, where text and bytes share a type."""
+    java: JavaSQLType = JavaSQLType.VARCHAR
+    """What JDBC calls it, and so Canal-JSON."""
+    zero: str = ""
+    """MySQL's implicit default, as text."""
+    length: int | None = None
+    """The length that TiDB gives a column that declares none."""
+    unsigned_length: int | None = None
+    """The same of an unsigned column, where it differs."""
+    binary_name: str | None = None
+    """The SQL word if it holds bytes."""
+    avro: str | None = None
+    """The ``tidb_type`` in Avro: of the widest type, where several share one."""
+    bits: int | None = None
+    """How wide an integer is."""
+    sized: bool = False
+    """Does the length stand in the type's text, and can it differ from column to column?"""
+    plain_text: bool = False
+    """Are its values text in the model, which every protocol sends as it is?"""
+
+
+_J = JavaSQLType
+
+FACTS: Mapping[MySQLType, TypeFacts] = {
+    MySQLType.UNSPECIFIED: TypeFacts("unspecified"),
+    MySQLType.TINYINT: TypeFacts("tinyint", _J.TINYINT, "0", 4, 3, bits=8, sized=True),
+    MySQLType.SMALLINT: TypeFacts("smallint", _J.SMALLINT, "0", 6, 5, bits=16, sized=True),
+    MySQLType.INT: TypeFacts("int", _J.INTEGER, "0", 11, 10, avro="INT", bits=32, sized=True),
+    MySQLType.FLOAT: TypeFacts("float", _J.REAL, "0", 12, avro="FLOAT", sized=True),
+    MySQLType.DOUBLE: TypeFacts("double", _J.DOUBLE, "0", 22, avro="DOUBLE", sized=True),
+    MySQLType.NULL: TypeFacts("null"),
+    MySQLType.TIMESTAMP: TypeFacts("timestamp", _J.TIMESTAMP, "0000-00-00 00:00:00", 19, avro="TIMESTAMP"),
+    MySQLType.BIGINT: TypeFacts("bigint", _J.BIGINT, "0", 20, avro="BIGINT", bits=64, sized=True),
+    MySQLType.MEDIUMINT: TypeFacts("mediumint", _J.INTEGER, "0", 9, 8, bits=24, sized=True),
+    MySQLType.DATE: TypeFacts("date", _J.DATE, "0000-00-00", 10, avro="DATE"),
+    MySQLType.TIME: TypeFacts("time", _J.TIME, "00:00:00", 10, avro="TIME"),
+    MySQLType.DATETIME: TypeFacts("datetime", _J.TIMESTAMP, "0000-00-00 00:00:00", 19, avro="DATETIME"),
+    MySQLType.YEAR: TypeFacts("year", zero="0", length=4, avro="YEAR", sized=True),
+    MySQLType.NEWDATE: TypeFacts("date", _J.DATE, "0000-00-00"),
+    MySQLType.VARCHAR: TypeFacts("varchar", binary_name="varbinary", avro="TEXT", sized=True),
+    MySQLType.BIT: TypeFacts("bit", _J.BIT, "0", 1, avro="BIT", sized=True),
+    MySQLType.VECTOR: TypeFacts("vector", zero="[]", avro="TiDBVECTORFloat32", sized=True, plain_text=True),
+    MySQLType.JSON: TypeFacts("json", zero="null", length=(1 << 32) - 1, avro="JSON", plain_text=True),
+    MySQLType.DECIMAL: TypeFacts("decimal", _J.DECIMAL, "0", 10, avro="DECIMAL", sized=True),
+    MySQLType.ENUM: TypeFacts("enum", _J.INTEGER, avro="ENUM"),
+    MySQLType.SET: TypeFacts("set", _J.BIT, avro="SET"),
+    MySQLType.TINYBLOB: TypeFacts("tinytext", _J.CLOB, "", (1 << 8) - 1, binary_name="tinyblob"),
+    MySQLType.MEDIUMBLOB: TypeFacts("mediumtext", _J.CLOB, "", (1 << 24) - 1, binary_name="mediumblob"),
+    MySQLType.LONGBLOB: TypeFacts("longtext", _J.CLOB, "", (1 << 32) - 1, binary_name="longblob", avro="BLOB"),
+    MySQLType.BLOB: TypeFacts("text", _J.CLOB, "", (1 << 16) - 1, binary_name="blob"),
+    MySQLType.VAR_STRING: TypeFacts("varchar", binary_name="varbinary", sized=True),
+    MySQLType.CHAR: TypeFacts("char", _J.CHAR, "", 1, binary_name="binary", sized=True),
+    MySQLType.GEOMETRY: TypeFacts("geometry"),
 }
 
-_BINARY_NAMES: Mapping[MySQLType, str] = {
-    MySQLType.CHAR: "binary",
-    MySQLType.VARCHAR: "varbinary",
-    MySQLType.VAR_STRING: "varbinary",
-    **{t: t.name.lower() for t in BLOBS},
-}
+TEXTS = frozenset(type_ for type_, facts in FACTS.items() if facts.plain_text)
+"""Types whose values are text in the model, which every protocol sends as it is."""
+
+
+def default_length(type_: MySQLType, unsigned: bool = False) -> int | None:
+    """The length that TiDB gives a column that declares none; None if it gives none either."""
+    facts = FACTS[type_]
+    return facts.length if facts.unsigned_length is None or not unsigned else facts.unsigned_length
+
 
 _TYPES: Mapping[str, tuple[MySQLType, bool]] = {
-    **{name: (t, False) for t, name in reversed(list(_NAMES.items()))},
-    **{name: (t, True) for t, name in reversed(list(_BINARY_NAMES.items()))},
+    **{facts.name: (t, False) for t, facts in reversed(list(FACTS.items()))},
+    **{facts.binary_name: (t, True) for t, facts in reversed(list(FACTS.items())) if facts.binary_name},
     "integer": (MySQLType.INT, False),
     "bool": (MySQLType.TINYINT, False),
     "boolean": (MySQLType.TINYINT, False),
@@ -125,7 +177,8 @@ _TYPES: Mapping[str, tuple[MySQLType, bool]] = {
 
 def type_name(type_: MySQLType, binary: bool = False) -> str:
     """The SQL word for a type; ``binary`` turns text names into blob names."""
-    return _BINARY_NAMES.get(type_, _NAMES[type_]) if binary else _NAMES[type_]
+    facts = FACTS[type_]
+    return facts.binary_name or facts.name if binary else facts.name
 
 
 class TypeText(NamedTuple):

@@ -13,7 +13,7 @@ from tidewire.arrow.invalid_values import Reader
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.types import UNSIGNED_BIGINT, arrow_type
 from tidewire.model import Column, MySQLType
-from tidewire.model.types import ENUM_SET, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, INTEGERS, STRINGS, TEMPORAL, TEXTS
 
 Interpret: TypeAlias = Callable[[Any], Any]
 """A raw value as the event model has it: the codec's own way, one value at a time."""
@@ -105,8 +105,7 @@ _READERS: Mapping[tuple[MySQLType, str], _Builder] = {
     (MySQLType.DOUBLE, "double"): _floats,
     (MySQLType.DECIMAL, "bytes"): _decimals,
     **dict.fromkeys(_pairs(STRINGS, "string", "bytes"), _strings),
-    (MySQLType.JSON, "string"): _strings,
     **dict.fromkeys(_pairs(ENUM_SET, "string", "long"), _numbered),
-    **dict.fromkeys(_pairs(TEMPORAL | {MySQLType.DECIMAL, MySQLType.VECTOR}, "string"), _texts),
+    **dict.fromkeys(_pairs(TEMPORAL | TEXTS | {MySQLType.DECIMAL}, "string"), _texts),
 }
 """Those that can be read faster than by interpreting each value."""

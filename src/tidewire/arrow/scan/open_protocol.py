@@ -27,7 +27,7 @@ from tidewire.codec.compression import decompress
 from tidewire.codec.open_protocol.wire import LENGTH, VERSION, go_unquote
 from tidewire.codec.options import Compression, Options
 from tidewire.model import Column, ColumnFlag, MySQLType, TableName, TableSchema
-from tidewire.model.types import BLOBS, CHARS, ENUM_SET, FLOATS, INTEGERS, TEMPORAL
+from tidewire.model.types import BLOBS, CHARS, ENUM_SET, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
 _LENGTH: Final = LENGTH.size
 _MINUS_ZERO: Final = re.compile(rb"-0(?![.\deE])").search
@@ -274,7 +274,7 @@ _WIRE_TYPES: Mapping[MySQLType, Any] = {
     **dict.fromkeys(INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}, int),
     **dict.fromkeys(FLOATS, float),
     **dict.fromkeys(BLOBS, bytes),
-    **dict.fromkeys(CHARS | TEMPORAL | {MySQLType.JSON, MySQLType.VECTOR, MySQLType.DECIMAL}, str),
+    **dict.fromkeys(CHARS | TEMPORAL | TEXTS | {MySQLType.DECIMAL}, str),
 }
 """What a value is in JSON; ``bytes`` are in Base64. Rows with other types are left to the codec."""
 
@@ -282,5 +282,5 @@ _READERS: Mapping[MySQLType, Callable[[Column, Policy], Reader]] = {
     **dict.fromkeys(INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}, _integers),
     **dict.fromkeys(FLOATS, value_reader),
     **dict.fromkeys(BLOBS | CHARS, _strings),
-    **dict.fromkeys(TEMPORAL | {MySQLType.JSON, MySQLType.VECTOR, MySQLType.DECIMAL}, text_reader),
+    **dict.fromkeys(TEMPORAL | TEXTS | {MySQLType.DECIMAL}, text_reader),
 }

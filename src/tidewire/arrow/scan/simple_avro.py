@@ -20,7 +20,7 @@ from tidewire.arrow.scan.avro_values import wire_reader
 from tidewire.arrow.scan.simple import Shape, SimpleScanner, Table
 from tidewire.codec.simple.avro_format import read_value
 from tidewire.model import Column, MySQLType, TableName, TableSchema, Value
-from tidewire.model.types import ENUM_SET, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, INTEGERS, STRINGS, TEMPORAL, TEXTS
 
 _START: Final = b"\x16\x06\x06\x02"
 """The branch Message, the type DML, the branch DML, the version 1."""
@@ -176,7 +176,7 @@ _SENT: Mapping[MySQLType, Sequence[_Branch]] = {
     **dict.fromkeys(INTEGERS | ENUM_SET | {MySQLType.YEAR}, (_LONG,)),
     MySQLType.FLOAT: (_FLOAT,),
     MySQLType.DOUBLE: (_DOUBLE,),
-    **dict.fromkeys(TEMPORAL | {MySQLType.DECIMAL, MySQLType.JSON, MySQLType.VECTOR}, (_STRING,)),
+    **dict.fromkeys(TEMPORAL | TEXTS | {MySQLType.DECIMAL}, (_STRING,)),
     MySQLType.TIMESTAMP: (_TIMESTAMP,),
     # A number from the classic server, text from the new one.
     MySQLType.BIT: (_STRING, _LONG),

@@ -59,7 +59,7 @@ from tidewire.model import (
     Watermark,
 )
 from tidewire.model.tso import physical_ms
-from tidewire.model.types import FLOATS, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS
 from tidewire.model.values import enum_text, float32, set_text
 from tidewire.registry.memory import MemoryRegistry
 
@@ -343,7 +343,7 @@ def _known(text: str | None, index: int) -> bytes:
 _VALUES: Mapping[MySQLType, Callable[[AvroField, Any], Any]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR}, _number),
     **dict.fromkeys(FLOATS, lambda _, value: value),
-    **dict.fromkeys(STRINGS | {MySQLType.JSON, MySQLType.VECTOR}, _string),
+    **dict.fromkeys(STRINGS | TEXTS, _string),
     **dict.fromkeys(TEMPORAL, lambda _, value: value.text.encode()),
     MySQLType.DECIMAL: _decimal,
     MySQLType.BIT: _bit,

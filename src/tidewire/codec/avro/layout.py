@@ -21,7 +21,7 @@ from tidewire.codec.gotext import json_number
 from tidewire.codec.jsontext import Reader, read_json
 from tidewire.errors import DecodeError
 from tidewire.model import Column, MySQLType, Op, Row, TableName
-from tidewire.model.types import TEXTUAL
+from tidewire.model.types import FACTS, TEXTUAL
 
 
 class Record(NamedTuple):
@@ -161,30 +161,7 @@ def _as_is(raw: Any) -> Any:
 
 _EXTENSION: Mapping[str, Callable[[Any], Any]] = {OP: _op, COMMIT_TS: unsigned, CHECKSUM: _checksum}
 
-_TYPES: Mapping[str, MySQLType] = {
-    **{
-        type_.name: type_
-        for type_ in (
-            MySQLType.INT,
-            MySQLType.BIGINT,
-            MySQLType.FLOAT,
-            MySQLType.DOUBLE,
-            MySQLType.DECIMAL,
-            MySQLType.BIT,
-            MySQLType.ENUM,
-            MySQLType.SET,
-            MySQLType.JSON,
-            MySQLType.DATE,
-            MySQLType.DATETIME,
-            MySQLType.TIMESTAMP,
-            MySQLType.TIME,
-            MySQLType.YEAR,
-        )
-    },
-    "TEXT": MySQLType.VARCHAR,
-    "BLOB": MySQLType.LONGBLOB,
-    "TiDBVECTORFloat32": MySQLType.VECTOR,
-}
+_TYPES: Mapping[str, MySQLType] = {facts.avro: type_ for type_, facts in FACTS.items() if facts.avro}
 """``tidb_type`` to a column type. Widths are lost on the way, so each is the widest of its kind."""
 
 

@@ -28,7 +28,7 @@ from tidewire.codec.gotext import STANDARD, json_number
 from tidewire.codec.options import DecimalMode, IntegrityCheck, Options, UnsignedBigintMode
 from tidewire.errors import EncodeError
 from tidewire.model import Column, MySQLType, TableSchema
-from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FACTS, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS
 from tidewire.model.values import float32
 
 ENCODE_FAILED = "CDC:ErrAvroEncodeFailed"
@@ -216,7 +216,7 @@ _WIRES: Mapping[MySQLType, Callable[[Column, Options], _Wire]] = {
     **dict.fromkeys(INTEGERS, _integer),
     **dict.fromkeys(STRINGS, lambda column, _: _Wire("bytes", "BLOB") if column.is_binary else _Wire("string", "TEXT")),
     **dict.fromkeys(ENUM_SET, _numbered),
-    **dict.fromkeys(TEMPORAL | {MySQLType.JSON}, lambda column, _: _Wire("string", column.type.name)),
+    **dict.fromkeys(TEMPORAL | TEXTS, lambda column, _: _Wire("string", FACTS[column.type].avro or "")),
     MySQLType.NEWDATE: lambda *_: _Wire("string", "DATE"),
     MySQLType.BIGINT: _bigint,
     MySQLType.FLOAT: lambda *_: _Wire("float", "FLOAT"),
@@ -224,7 +224,6 @@ _WIRES: Mapping[MySQLType, Callable[[Column, Options], _Wire]] = {
     MySQLType.DECIMAL: _decimal,
     MySQLType.BIT: lambda column, _: _Wire("bytes", "BIT", (("length", str(bit_length(column))),)),
     MySQLType.YEAR: lambda *_: _Wire("int", "YEAR"),
-    MySQLType.VECTOR: lambda *_: _Wire("string", "TiDBVECTORFloat32"),
 }
 
 

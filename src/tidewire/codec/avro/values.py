@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from tidewire.codec.avro.wire import AvroType, unsigned
 from tidewire.model import Column, EnumValue, MySQLType, SetValue, Value, grammar
-from tidewire.model.types import TEMPORAL
+from tidewire.model.types import TEMPORAL, TEXTS
 
 ValueReader: TypeAlias = Callable[[Column, Any], Value]
 
@@ -111,8 +111,5 @@ READERS: Mapping[tuple[MySQLType, AvroType], ValueReader] = {
     (MySQLType.LONGBLOB, "bytes"): lambda _, raw: bytes(raw),
     (MySQLType.ENUM, "string"): _enum,
     (MySQLType.SET, "string"): _set,
-    **{
-        (type_, "string"): _of_text
-        for type_ in (MySQLType.DECIMAL, MySQLType.JSON, MySQLType.VECTOR, *TEMPORAL - {MySQLType.NEWDATE})
-    },
+    **{(type_, "string"): _of_text for type_ in (MySQLType.DECIMAL, *TEXTS, *TEMPORAL - {MySQLType.NEWDATE})},
 }

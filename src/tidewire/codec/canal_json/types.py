@@ -8,31 +8,10 @@ from typing import Any, Final
 
 from tidewire.codec.gotext import plain_decimal, plain_integer, plain_number
 from tidewire.model import Column, JavaSQLType, MySQLType, Value
-from tidewire.model.types import BLOBS, ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FACTS, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS, default_length
 
 PROTOCOL: Final = "canal-json"
 WATERMARK_TYPE: Final = "TIDB_WATERMARK"
-
-_JAVA_TYPES: Mapping[MySQLType, JavaSQLType] = {
-    MySQLType.TINYINT: JavaSQLType.TINYINT,
-    MySQLType.SMALLINT: JavaSQLType.SMALLINT,
-    MySQLType.MEDIUMINT: JavaSQLType.INTEGER,
-    MySQLType.INT: JavaSQLType.INTEGER,
-    MySQLType.BIGINT: JavaSQLType.BIGINT,
-    MySQLType.FLOAT: JavaSQLType.REAL,
-    MySQLType.DOUBLE: JavaSQLType.DOUBLE,
-    MySQLType.DECIMAL: JavaSQLType.DECIMAL,
-    MySQLType.BIT: JavaSQLType.BIT,
-    MySQLType.SET: JavaSQLType.BIT,
-    MySQLType.ENUM: JavaSQLType.INTEGER,
-    MySQLType.CHAR: JavaSQLType.CHAR,
-    **dict.fromkeys(BLOBS, JavaSQLType.CLOB),
-    MySQLType.DATE: JavaSQLType.DATE,
-    MySQLType.NEWDATE: JavaSQLType.DATE,
-    MySQLType.TIME: JavaSQLType.TIME,
-    MySQLType.DATETIME: JavaSQLType.TIMESTAMP,
-    MySQLType.TIMESTAMP: JavaSQLType.TIMESTAMP,
-}
 
 _WIDER: Mapping[MySQLType, tuple[int, JavaSQLType]] = {
     MySQLType.TINYINT: (0x7F, JavaSQLType.SMALLINT),
@@ -51,27 +30,13 @@ def java_type(column: Column, value: Value) -> JavaSQLType:
         limit, wider = _WIDER[column.type]
         if value > limit:
             return wider
-    return _JAVA_TYPES.get(column.type, JavaSQLType.VARCHAR)
-
-
-_WIDTHS: Mapping[MySQLType, tuple[int, int]] = {
-    MySQLType.TINYINT: (4, 3),
-    MySQLType.SMALLINT: (6, 5),
-    MySQLType.MEDIUMINT: (9, 8),
-    MySQLType.INT: (11, 10),
-    MySQLType.BIGINT: (20, 20),
-    MySQLType.DECIMAL: (10, 10),
-    MySQLType.BIT: (1, 1),
-    MySQLType.CHAR: (1, 1),
-    MySQLType.YEAR: (4, 4),
-}
-"""The width MySQL takes where none was declared: signed, unsigned."""
+    return FACTS[column.type].java
 
 
 def full_type(column: Column) -> str:
     """``mysqlType`` as official Canal has it: with parameters, those of MySQL where none were declared."""
-    if column.length is None and column.type in _WIDTHS:
-        column = replace(column, length=_WIDTHS[column.type][column.unsigned])
+    if column.length is None and column.type not in FLOATS:
+        column = replace(column, length=default_length(column.type, column.unsigned))
     return column.mysql_type
 
 
@@ -97,7 +62,7 @@ _TEXTS: Mapping[MySQLType, Callable[[Column, Any], str | bytes]] = {
     **dict.fromkeys(FLOATS, lambda column, value: plain_number(value, single=column.type is MySQLType.FLOAT)),
     **dict.fromkeys(ENUM_SET, lambda _, value: plain_integer(value.index, signed=False)),
     **dict.fromkeys(TEMPORAL, lambda _, value: str(value.text)),
-    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: _text(value)),
+    **dict.fromkeys(TEXTS, lambda _, value: _text(value)),
     **dict.fromkeys(STRINGS, _string),
     MySQLType.BIT: lambda _, value: plain_integer(value, signed=False),
     MySQLType.DECIMAL: lambda _, value: plain_decimal(value),

@@ -35,7 +35,7 @@ from tidewire.model import (
     Value,
     Watermark,
 )
-from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS
 from tidewire.model.values import float32
 
 ROW_OVERHEAD = 32
@@ -298,7 +298,7 @@ _WRITERS: Mapping[MySQLType, Callable[[Column, Any], bytes | None]] = {
     **dict.fromkeys(FLOATS, _float),
     **dict.fromkeys(ENUM_SET, lambda _, value: uvarint(value.index)),
     **dict.fromkeys(TEMPORAL, lambda _, value: value.text.encode()),
-    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: value.encode()),
+    **dict.fromkeys(TEXTS, lambda _, value: value.encode()),
     **dict.fromkeys(STRINGS, _string),
     # Signed, although TiDB flags every YEAR column as unsigned.
     MySQLType.YEAR: lambda _, value: varint(value),

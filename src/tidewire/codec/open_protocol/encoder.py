@@ -15,7 +15,7 @@ from tidewire.codec.row_columns import changed_columns, emitted_columns, handle_
 from tidewire.codec.size_limits import RECORD_OVERHEAD, Packing
 from tidewire.errors import EncodeError, MessageTooLarge, OptionError, TidewireError
 from tidewire.model import Bootstrap, Column, Ddl, Event, Message, MySQLType, Row, RowChange, Value, Watermark
-from tidewire.model.types import BLOBS, CHARS, ENUM_SET, FLOATS, INTEGERS, TEMPORAL
+from tidewire.model.types import BLOBS, CHARS, ENUM_SET, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
 _PAIR_OVERHEAD = 2 * LENGTH.size
 _MESSAGE_OVERHEAD = RECORD_OVERHEAD + len(VERSION)
@@ -237,7 +237,7 @@ _WRITERS: Mapping[MySQLType, Callable[[Column, Any], bytes]] = {
     **dict.fromkeys(FLOATS, _float),
     **dict.fromkeys(ENUM_SET, lambda column, value: _unsigned(column, value.index)),
     **dict.fromkeys(TEMPORAL, lambda _, value: _quote(value.text)),
-    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value: _quote(value)),
+    **dict.fromkeys(TEXTS, lambda _, value: _quote(value)),
     **dict.fromkeys(CHARS, _string),
     **dict.fromkeys(BLOBS, _base64),
     MySQLType.BIT: _unsigned,

@@ -17,7 +17,7 @@ from tidewire.codec.simple.wire import BOOTSTRAP, OP_WORDS, PROTOCOL, WATERMARK,
 from tidewire.errors import DecodeError
 from tidewire.model import Column, MySQLType, Value, grammar
 from tidewire.model.grammar import shown
-from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS
 from tidewire.model.values import float32
 
 Branch: TypeAlias = tuple[str, Wire]
@@ -36,7 +36,7 @@ _SIGNED: Final = frozenset(
 _SCALED: Final = frozenset({"decimal", "timestamp"})
 """Types that tell their scale. The classic server leaves out that of TIMESTAMP."""
 
-_TEXTS: Final = frozenset({MySQLType.DECIMAL, MySQLType.JSON, MySQLType.VECTOR}) | TEMPORAL - {MySQLType.TIMESTAMP}
+_TEXTS: Final = TEXTS | {MySQLType.DECIMAL} | TEMPORAL - {MySQLType.TIMESTAMP}
 """Types whose values are text in both encodings."""
 
 _TIMES: Final = ("commitTs", "schemaVersion")

@@ -12,7 +12,7 @@ from tidewire.codec.jsontext import Reader, once, read_json, text
 from tidewire.codec.simple.wire import PROTOCOL, Wire
 from tidewire.model import Column, MySQLType, Timestamp, Value, grammar
 from tidewire.model.grammar import shown
-from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS
 
 _ORDER: Final = (
     "version", "database", "table", "tableID", "type", "sql", "commitTs", "buildTs", "schemaVersion",
@@ -121,7 +121,7 @@ _WRITERS: Mapping[MySQLType, _Writer] = {
     **dict.fromkeys(FLOATS, lambda column, value, _: plain_number(value, single=column.type is MySQLType.FLOAT)),
     **dict.fromkeys(ENUM_SET, lambda _, value, zone: f"{value.index:d}"),
     **dict.fromkeys(TEMPORAL, lambda _, value, zone: value.text),
-    **dict.fromkeys((MySQLType.JSON, MySQLType.VECTOR), lambda _, value, zone: textual(value)),
+    **dict.fromkeys(TEXTS, lambda _, value, zone: textual(value)),
     **dict.fromkeys(STRINGS, _write_string),
     MySQLType.DECIMAL: lambda _, value, zone: plain_decimal(value),
     MySQLType.TIMESTAMP: lambda _, value, zone: write_timestamp(value, zone),

@@ -11,7 +11,7 @@ from tidewire.codec.jsontext import Reader, text
 from tidewire.codec.simple.wire import Wire
 from tidewire.model import Column, Index, MySQLType, TableName, TableSchema
 from tidewire.model.grammar import shown
-from tidewire.model.types import FLOATS, TEXTUAL, TypeText, parse_type
+from tidewire.model.types import FLOATS, TEXTUAL, TypeText, default_length, parse_type
 
 SYNTHETIC_PRIMARY = "primary"
 """The index a server adds where no index is the primary key, over the columns it identifies rows by.
@@ -25,29 +25,6 @@ _MAX_COLUMNS, _MAX_INDEXES, _MAX_KEY_PARTS, _MAX_ELEMENTS = 4096, 512 + 1, 16, 6
 
 _UNDECLARED = -1
 """TiDB's length of a VECTOR without dimension."""
-
-_LENGTHS: Mapping[MySQLType, tuple[int, int]] = {
-    MySQLType.TINYINT: (4, 3),
-    MySQLType.SMALLINT: (6, 5),
-    MySQLType.MEDIUMINT: (9, 8),
-    MySQLType.INT: (11, 10),
-    MySQLType.BIGINT: (20, 20),
-    MySQLType.FLOAT: (12, 12),
-    MySQLType.DOUBLE: (22, 22),
-    MySQLType.DECIMAL: (10, 10),
-    MySQLType.DATE: (10, 10),
-    MySQLType.DATETIME: (19, 19),
-    MySQLType.TIMESTAMP: (19, 19),
-    MySQLType.TIME: (10, 10),
-    MySQLType.YEAR: (4, 4),
-    MySQLType.BIT: (1, 1),
-    MySQLType.TINYBLOB: (255, 255),
-    MySQLType.BLOB: (65535, 65535),
-    MySQLType.MEDIUMBLOB: (16777215, 16777215),
-    MySQLType.LONGBLOB: (4294967295, 4294967295),
-    MySQLType.JSON: (4294967295, 4294967295),
-}
-"""TiDB's length of a type that declares none, signed and unsigned: for columns of protocols that send no length."""
 
 
 def table_to_wire(schema: TableSchema) -> Wire:
@@ -107,7 +84,8 @@ def _length(column: Column) -> int:
         return column.length
     if column.type in _FRACTIONAL and column.decimal:
         return _FRACTIONAL[column.type] + 1 + column.decimal
-    return _LENGTHS.get(column.type, (_UNDECLARED, _UNDECLARED))[column.unsigned]
+    length = None if column.type is MySQLType.CHAR else default_length(column.type, column.unsigned)
+    return _UNDECLARED if length is None else length
 
 
 _FRACTIONAL: Mapping[MySQLType, int] = {MySQLType.DATETIME: 19, MySQLType.TIMESTAMP: 19, MySQLType.TIME: 10}

@@ -12,7 +12,7 @@ from tidewire.codec.gotext import plain_decimal, plain_integer, shortest
 from tidewire.codec.row_columns import emitted_columns
 from tidewire.errors import ChangefeedError
 from tidewire.model import Column, Generated, MySQLType, Op, Row, RowChange, TableSchema, Value
-from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS
 from tidewire.model.values import enum_text, set_text
 
 FAILED = "CDC:ErrCSVEncodeFailed"
@@ -122,7 +122,7 @@ _NUMBERS: Mapping[MySQLType, Callable[[Column, Any], str]] = {
     **dict.fromkeys(FLOATS, lambda column, value: go_float(value, single=column.type is MySQLType.FLOAT)),
 }
 _TEXTS: Mapping[MySQLType, Callable[[Column, Any], bytes]] = {
-    **dict.fromkeys(STRINGS | {MySQLType.JSON, MySQLType.VECTOR}, lambda _, value: _bytes(value)),
+    **dict.fromkeys(STRINGS | TEXTS, lambda _, value: _bytes(value)),
     **dict.fromkeys(TEMPORAL, lambda _, value: value.text.encode()),
     **dict.fromkeys(ENUM_SET, _name(lambda index, elements: enum_text(index, tuple(elements)))),
     MySQLType.SET: _name(lambda index, elements: set_text(index, tuple(elements))),
