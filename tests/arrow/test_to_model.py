@@ -7,7 +7,7 @@ import pytest
 
 from tidewire.arrow import Policy
 from tidewire.arrow.convert import text_reader
-from tidewire.arrow.to_model import Fractions, restored
+from tidewire.arrow.to_model import Fractions, model_values
 from tidewire.model import Column
 from tidewire.plain import value_to_plain
 
@@ -32,7 +32,7 @@ def test_texts_come_back_as_they_were(type_: str, texts: list[str]) -> None:
     zone = "Asia/Shanghai"
     array = text_reader(column, Policy(zone))(texts)
 
-    assert [value_to_plain(value, column) for value in restored(array, column, zone)] == texts
+    assert [value_to_plain(value, column) for value in model_values(array, column, zone)] == texts
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_fractions_nobody_declared_are_as_long_as_the_longest_one_takes(
 ) -> None:
     column = Column.of("c", "time")
 
-    found = restored(pa.array(micros, pa.int64()), column)
+    found = model_values(pa.array(micros, pa.int64()), column)
 
     assert [value_to_plain(value, column) for value in found] == texts
 
@@ -60,7 +60,7 @@ def test_a_text_that_depends_on_the_value_alone() -> None:
         column = Column.of("c", type_)
         array = text_reader(column, Policy())(expected)
 
-        assert [value_to_plain(value) for value in restored(array, column, fractions=Fractions.OWN)] == expected
+        assert [value_to_plain(value) for value in model_values(array, column, fractions=Fractions.OWN)] == expected
 
 
 def test_moments_have_one_length_too() -> None:
@@ -68,14 +68,14 @@ def test_moments_have_one_length_too() -> None:
     texts = ["2024-02-29 12:00:00.500", "2024-02-29 12:00:00.125"]
     array = text_reader(column, Policy())(texts)
 
-    assert [value_to_plain(value, column) for value in restored(array, column)] == texts
+    assert [value_to_plain(value, column) for value in model_values(array, column)] == texts
 
 
 def test_names_have_their_numbers_where_the_column_tells_them() -> None:
     state, tags = Column.of("c", "enum('a','b')"), Column.of("c", "set('x','y')")
     nameless = Column("c", state.type)
 
-    assert value_to_plain(restored(pa.array(["b"]), state)[0]) == {"index": 2, "text": "b"}
-    assert value_to_plain(restored(pa.array(["x,y"]), tags)[0]) == {"index": 3, "text": "x,y"}
-    assert value_to_plain(restored(pa.array([""]), tags)[0]) == {"index": 0, "text": ""}
-    assert value_to_plain(restored(pa.array([2], pa.int32()), nameless)[0]) == {"index": 2}
+    assert value_to_plain(model_values(pa.array(["b"]), state)[0]) == {"index": 2, "text": "b"}
+    assert value_to_plain(model_values(pa.array(["x,y"]), tags)[0]) == {"index": 3, "text": "x,y"}
+    assert value_to_plain(model_values(pa.array([""]), tags)[0]) == {"index": 0, "text": ""}
+    assert value_to_plain(model_values(pa.array([2], pa.int32()), nameless)[0]) == {"index": 2}

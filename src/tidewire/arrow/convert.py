@@ -232,8 +232,13 @@ def _name_values(column: Column, policy: Policy) -> Reader:
     return lambda values: pa.array([None if value is None else named(value.index) for value in values], pa.string())
 
 
+def _formed_texts(column: Column, _: Policy) -> Reader:
+    return lambda values: of_form(values, grammar.FORMS[column.type])
+
+
 _TEXT_READERS: Mapping[MySQLType, Build] = {
     **dict.fromkeys(MySQLType, plain),
+    **dict.fromkeys(grammar.FORMS, _formed_texts),
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, _integer_texts),
     **dict.fromkeys(FLOATS, _float_texts),
     **temporal.TEXT_READERS,

@@ -109,7 +109,7 @@ def _order(schema: TableSchema, columns: list[str]) -> list[str]:
 
 def canonical(table: pa.Table, schema: TableSchema, time_zone: str) -> list[dict[str, Any]]:
     """Rows of a table in canonical form; columns that are not the upstream's come after its own."""
-    from tidewire.arrow.to_model import restored
+    from tidewire.arrow.to_model import model_values
     from tidewire.plain import value_to_plain
 
     known = {column.name: column for column in schema.columns}
@@ -121,7 +121,7 @@ def canonical(table: pa.Table, schema: TableSchema, time_zone: str) -> list[dict
         if column is None:
             columns[name] = [str(value) if value is not None else None for value in values.to_pylist()]
         else:
-            columns[name] = [value_to_plain(value, column) for value in restored(values, column, time_zone)]
+            columns[name] = [value_to_plain(value, column) for value in model_values(values, column, time_zone)]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from tidewire.model import Column, MySQLType, Row, Temporal, Timestamp
 from tidewire.model.grammar import shown
-from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL
+from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS
 
 SERVER_ZONE = "Local"
 """What Go calls the zone of the machine it runs on: no name, so it means the zone the caller knows the server by."""
@@ -106,7 +106,7 @@ _WRITERS: Mapping[MySQLType, Callable[[Any, str], bytes]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, _integer),
     **dict.fromkeys(FLOATS, _float),
     **dict.fromkeys(ENUM_SET, lambda value, zone: _integer(value.index, zone)),
-    **dict.fromkeys(STRINGS | TEMPORAL | {MySQLType.DECIMAL, MySQLType.JSON}, _text),
+    **dict.fromkeys(STRINGS | TEMPORAL | TEXTS | {MySQLType.DECIMAL}, _text),
     MySQLType.TIMESTAMP: _timestamp,
     MySQLType.VECTOR: _vector,
 }

@@ -182,13 +182,18 @@ def _number(text: str) -> int | str:
     return int(text) if INTEGER.matches(text) else text
 
 
+def _text(column: Column, text: str) -> str:
+    form = FORMS.get(column.type)
+    return utf8(text) if form is None else form.check(text)
+
+
 def _vector(_: Column, text: str) -> str:
     vector(text)
     return text
 
 
 READERS: Final[Mapping[MySQLType, Callable[[Column, str], Value]]] = {
-    **dict.fromkeys(MySQLType, lambda _, text: utf8(text)),
+    **dict.fromkeys(MySQLType, _text),
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT}, _integer),
     **dict.fromkeys(FLOATS, lambda column, text: floating(column, float(FLOAT.check(text)))),
     MySQLType.DECIMAL: lambda _, text: decimal(text),

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.encode import value_writer
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.to_model import to_model
 from tidewire.arrow.types import arrow_type
 from tidewire.arrow.write.binary_pieces import counted, either, floats, longs, mapped, raw, varints, zigzag
 from tidewire.arrow.write.operations import Changes, changes_of, together
@@ -124,7 +124,7 @@ def _pieces(field: AvroField, policy: Policy) -> Pieces:
         return lambda values: counted(mapped(raw(values), _unscaled))
     if field.type in _NUMBERS:
         return _NUMBERS[field.type]
-    model = value_writer(column, policy)
+    model = to_model(column, policy.time_zone)
     return lambda values: counted(mapped(values, lambda value: column_value(field, {column.name: model(value)})))
 
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.convert import finite
-from tidewire.arrow.encode import value_writer
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.to_model import to_model
 from tidewire.arrow.write.binary_pieces import lengths, mapped, raw, varints, zigzag
 from tidewire.arrow.write.operations import Changes, changes_of, commit_times, together
 from tidewire.arrow.write.pieces import LEFT_TO_CODEC, joined
@@ -149,7 +149,7 @@ def _bytes(column: Column, policy: Policy) -> Bytes:
     write = _WRITERS.get(column.type)
     if write is not None:
         return write(column)
-    model = value_writer(column, policy)
+    model = to_model(column, policy.time_zone)
     return lambda values: mapped(values, lambda value: value_bytes(column, model(value)))
 
 

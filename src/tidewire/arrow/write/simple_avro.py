@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.encode import value_writer
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.to_model import to_model
 from tidewire.arrow.write.binary_pieces import counted, either, floats, longs, mapped
 from tidewire.arrow.write.operations import Changes, changes_of, together
 from tidewire.arrow.write.pieces import LEFT_TO_CODEC, Piece, joined
@@ -173,7 +173,7 @@ def _timestamp(column: Column, policy: Policy, zone: str) -> _Value:
 
 
 def _numbered(column: Column, policy: Policy, zone: str) -> _Value:
-    model = value_writer(column, policy)
+    model = to_model(column, policy.time_zone)
 
     def number(value: Any) -> bytes:
         return varint(write_value(column, model(value), zone)[1]["value"])

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidewire.arrow.encode import value_writer
 from tidewire.arrow.plan import OpCode
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.to_model import to_model
 from tidewire.changefeed.source.base import RowBatch
 from tidewire.dispatch.partition import Dispatcher, Hash, Rule, columns_of, value_text
 from tidewire.model import Column, MySQLType
@@ -71,7 +71,7 @@ def _texts(column: Column, values: pa.Array, policy: Policy) -> Iterable[bytes |
         for type_ in casts:
             values = pc.cast(values, type_)
         return list(values.to_pylist())
-    write = value_writer(column, policy)
+    write = to_model(column, policy.time_zone)
     return (None if value is None else value_text(write(value), column) for value in values.to_pylist())
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tidewire.arrow.convert import scalar_of_text
 from tidewire.arrow.policy import Policy
-from tidewire.arrow.to_model import Fractions, restored
+from tidewire.arrow.to_model import Fractions, model_values
 from tidewire.model import Column, TableSchema
 from tidewire.model.types import ENUM_SET
 from tidewire.sync.rules import Mask, Rules, hashed, redaction
@@ -61,7 +61,7 @@ def _hashes(values: pa.Array, column: Column, salt: str, policy: Policy) -> pa.A
     zeros. Release 0.1 printed the digits that the longest fraction of the batch needed: its hashes are the same if the
     digits were declared, or if no value of the batch needed more of them than this one.
     """
-    texts = restored(values, column, policy.time_zone, fractions=Fractions.OWN)
+    texts = model_values(values, column, policy.time_zone, fractions=Fractions.OWN)
     return pa.array([hashed(text, salt) for text in texts], pa.string())
 
 
