@@ -116,7 +116,8 @@ def _vector(_: Column, __: str) -> ToModel:
 
 
 def _enum(column: Column, _: str) -> ToModel:
-    indexes = {name: index for index, name in enumerate(column.elements, 1)} | {"": 0}
+    # The empty text is the error value, unless the column has an empty name.
+    indexes = {name: index for index, name in enumerate(("", *column.elements))}
     return lambda value: EnumValue(indexes[value], value) if isinstance(value, str) else EnumValue(int(value))
 
 
@@ -126,7 +127,7 @@ def _set(column: Column, _: str) -> ToModel:
     def convert(value: Any) -> Value:
         if not isinstance(value, str):
             return SetValue(int(value))
-        return SetValue(sum(bits[name] for name in value.split(",")) if value else 0, value)
+        return SetValue(sum(bits[name] for name in value.split(",") if name), value)
 
     return convert
 
