@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from integration.servers import CACHE, Jars, free_port, java, running
+from integration.servers import CACHE, Jars, free_port, jdk, running
 
 _START_SECONDS = 60
 _SOURCE = Path(__file__).with_name("MiniDfs.java")
@@ -26,7 +26,7 @@ def hdfs() -> Iterator[str]:
     port, web = free_port(), free_port()
     with tempfile.TemporaryDirectory(prefix="hdfs-") as folder:
         command = (
-            java(),
+            jdk(),
             "-Xmx512m",
             "-XX:TieredStopAtLevel=1",
             "-XX:+UseSerialGC",

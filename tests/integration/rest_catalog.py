@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from integration.servers import CACHE, Jars, free_port, java, running
+from integration.servers import CACHE, Jars, free_port, jdk, running
 from tidewire.spark.jars import fetch
 
 _SOURCE = Path(__file__).with_name("RestServer.java")
@@ -45,7 +45,7 @@ def rest_catalog(warehouse: str, settings: Mapping[str, str] = {}) -> Iterator[s
             **settings,
         }
         command = (
-            java(),
+            jdk(),
             "-Xmx256m",
             "-XX:TieredStopAtLevel=1",
             "-XX:+UseSerialGC",

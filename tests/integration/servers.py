@@ -232,3 +232,12 @@ def java() -> str:
     if found is None:
         pytest.skip("Java 17 or newer is needed")
     return found
+
+
+def jdk() -> str:
+    """A Java that runs source files; the test is skipped where there is none."""
+    found = java()
+    modules = subprocess.run([found, "--list-modules"], capture_output=True, text=True, check=False).stdout
+    if "jdk.compiler@" not in modules:
+        pytest.skip("a JDK is needed: this Java has no compiler")
+    return found
