@@ -17,7 +17,7 @@ DATE                ``YYYY-MM-DD``, month 00 to 12, day 00 to 31                
 DATETIME,           a DATE, a space, ``hh:mm:ss`` of a day, up to 6 digits of a second     the form's
 TIMESTAMP
 TIME                ``-?``, 1 to 3 digits of hours, ``:mm:ss``, up to 6 digits             the form's
-VECTOR              numbers as of a FLOAT in brackets, with commas and without blanks      each finite in FLOAT
+VECTOR              numbers as of a FLOAT in brackets, with commas and perhaps a blank     each finite in FLOAT
 other types         any text in UTF-8
 ==================  =====================================================================  ====================
 
@@ -86,7 +86,7 @@ FLOAT: Final = Form("a number", _NUMBER, 1000)
 DATE: Final = Form("a date", _DAY, 10)
 DATETIME: Final = Form("a date and time", f"{_DAY} ([01][0-9]|2[0-3]){_MINUTES}", 26)
 TIME: Final = Form("a time", f"-?[0-9]{{1,3}}{_MINUTES}", 17)
-VECTOR: Final = Form("a vector", rf"\[({_NUMBER}(,{_NUMBER})*)?\]", 1 << 20)
+VECTOR: Final = Form("a vector", rf"\[({_NUMBER}(, ?{_NUMBER})*)?\]", 1 << 20)
 
 FORMS: Final[Mapping[MySQLType, Form]] = {
     **dict.fromkeys(INTEGERS | {MySQLType.YEAR, MySQLType.BIT, MySQLType.ENUM, MySQLType.SET}, INTEGER),
