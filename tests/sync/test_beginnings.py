@@ -88,4 +88,7 @@ def test_a_table_that_comes_into_sight_lacks_its_older_rows() -> None:
 
 def test_a_table_of_an_older_release_cannot_be_vouched_for() -> None:
     assert incomplete([T], {}) == {T: 0}
-    assert missing_rows(T, 0) == "d.t: rows from before the first message are not here; load them with tidewire load"
+    assert (
+        missing_rows(T, 0)
+        == "d.t: rows from before the first message are not here; tidewire load brings them into an empty target"
+    )

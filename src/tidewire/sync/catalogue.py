@@ -122,6 +122,29 @@ class Catalogue:
                 left.append(edit)
         return tuple(left)
 
+    def after_loads(self, edits: Iterable[Edit], ts: int) -> tuple[Edit, ...]:
+        """Edits at a ts without those of tables that were loaded as of that ts or later: the load has them.
+
+        A table that was renamed before another one's load is in it, under the new name.
+        """
+        loaded = {
+            name
+            for name, beginning in self.beginnings.items()
+            if beginning.origin is Origin.LOAD and ts <= beginning.ts
+        }
+        if not loaded:
+            return tuple(edits)
+        left: list[Edit] = []
+        for edit in edits:
+            if isinstance(edit, RenameTable) and {edit.old.folded, edit.new.folded} & loaded:
+                left += [] if edit.old.folded in loaded else [DropTable(edit.old)]
+            elif not (isinstance(edit, Impossible) and edit.name is None and self.tables.keys() <= loaded):
+                left.append(edit)
+        found = tuple(left)
+        for name in loaded:
+            found = self.without(found, name)
+        return found
+
     def objection(self, edit: Edit) -> str | None:
         """Why the tables cannot be followed past an edit, if they cannot."""
         if isinstance(edit, Impossible):

@@ -21,6 +21,7 @@ from tidewire.sync.frontier import Frontier
 from tidewire.sync.manifest import FoundDdl, Manifest, Partition, StagedFile
 from tidewire.sync.policies import COLUMN_KINDS, ChangeKind, DdlPolicy, final_names, kinds_of
 from tidewire.sync.rules import Mask, Rules
+from tidewire.sync.seam import reaches
 from tidewire.sync.state import Hold, HoldKind, Loss, PassedOver, Pending, State
 
 END: Final = 2**63 - 1
@@ -118,6 +119,11 @@ class Holds:
             self.given_up |= dict.fromkeys(sorted(over))
             self._keep(hold for hold in followed if hold.resent is None or hold.at not in over)
 
+    def reached_back(self, manifest: Manifest) -> None:
+        """End the holds of loaded tables whose partition now has everything since the load."""
+        if any(hold.kind is HoldKind.LOAD for hold in self.all):
+            self._keep(hold for hold in self.all if hold.kind is not HoldKind.LOAD or not reaches(hold, manifest.read))
+
     def _followed(self, hold: Hold, manifest: Manifest, before: Frontier) -> Hold:
         partition = Partition.of(hold.at)
         ranges = manifest.read.get(partition, ())
@@ -194,6 +200,8 @@ def retry(state: State, hold_id: str) -> State:
     hold = find_hold(state, hold_id)
     if hold.kind is HoldKind.POLICY:
         raise SyncError(f"hold {hold_id} is a policy's, which is asked again in every pass: {hold.way_out}")
+    if hold.kind is HoldKind.LOAD:
+        raise SyncError(f"hold {hold_id} is about a load, and there is nothing to try again: {hold.way_out}")
     if hold.kind is HoldKind.MESSAGE:
         raise SyncError(f"hold {hold_id} is about a message: it ends when the message at {hold.at} can be read")
     return _without(state, hold)
@@ -214,6 +222,8 @@ def release(state: State, hold_id: str, now: str) -> State:
     state = replace(_without(state, hold), losses=(*state.losses, loss)[-LOSSES:])
     if hold.kind is HoldKind.MESSAGE:
         return replace(state, given_up=(*state.given_up, hold.at)[-LOSSES:])
+    if hold.kind is HoldKind.LOAD:
+        return state
     if hold.kind is HoldKind.STATEMENT:
         return replace(state, passed_over=(*state.passed_over, PassedOver(hold.at, hold.table)))
     return replace(state, pending=tuple(_without_rows(each, hold, state) for each in state.pending))

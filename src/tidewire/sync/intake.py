@@ -12,6 +12,7 @@ from tidewire.sync.frontier import Progress
 from tidewire.sync.holds import Holds
 from tidewire.sync.manifest import FoundDdl, Manifest, Partition, Rejected, StagedFile
 from tidewire.sync.rules import Rules
+from tidewire.sync.seam import unreached
 from tidewire.sync.state import DdlId, Hold, OnBad, Pending, State
 from tidewire.sync.steps import SetAside, Step
 
@@ -66,6 +67,9 @@ class Intake:
         if manifest.reject_files:
             self.steps.append(SetAside(manifest.reject_files))
         self._queue(manifest.ddls)
+        self.holds.reached_back(manifest)
+        for hold in unreached(self.before, manifest.read) if self._settings.has_watermarks else ():
+            self.holds.add(hold)
         self.frontier = before.read(manifest.read, manifest.ends, applied=self.applied)
         self.holds.sent_again(manifest, before, self.frontier)
         self.parked = tuple(each for each in manifest.parked if rules.wants(each.table))

@@ -62,6 +62,7 @@ def newest(watermarks: Iterable[int]) -> tuple[int, int]:
 class ReadRange:
     """Offsets of a partition that were read, from ``start`` up to ``end``, which is excluded.
 
+    ``first_ts`` is the least ts of the changes in it, replays included, ``None`` if there is none.
     ``watermark`` is the largest watermark in it, ``previous`` the largest below that: every active topic has received
     the latter. ``turns`` are the watermarks, each with its offset, at which their course begins, ends or turns: a fall
     means that the producer has restarted.
@@ -72,16 +73,19 @@ class ReadRange:
     watermark: int = 0
     previous: int = 0
     turns: tuple[tuple[int, int], ...] = ()
+    first_ts: int | None = None
 
     @classmethod
-    def of(cls, start: int, end: int, watermarks: Iterable[tuple[int, int]] = ()) -> ReadRange:
+    def of(
+        cls, start: int, end: int, watermarks: Iterable[tuple[int, int]] = (), first_ts: int | None = None
+    ) -> ReadRange:
         """A range, given its watermarks as pairs of offset and ts, in any order.
 
         >>> ReadRange.of(0, 9, [(1, 10), (3, 20), (5, 30), (7, 15)])
-        ReadRange(start=0, end=9, watermark=30, previous=20, turns=((1, 10), (5, 30), (7, 15)))
+        ReadRange(start=0, end=9, watermark=30, previous=20, turns=((1, 10), (5, 30), (7, 15)), first_ts=None)
         """
         found = sorted(watermarks)
-        return cls(start, end, *newest(ts for _, ts in found), tuple(_turns(found)))
+        return cls(start, end, *newest(ts for _, ts in found), tuple(_turns(found)), first_ts)
 
 
 def _turns(watermarks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -209,6 +209,8 @@ class _PlanBuilder(Intake):
     def _edits(self, found: FoundDdl) -> tuple[Edit, ...]:
         """What a statement does, without what was passed over."""
         does = self.settings.understand(found.ddl)
+        if self.settings.has_watermarks:
+            does = self.catalogue.after_loads(does, self.ts_of(found))
         for each in self.passed_over:
             if each.at == found.at:
                 does = self.catalogue.without(does, each.table)
@@ -431,16 +433,35 @@ class _PlanBuilder(Intake):
         return wanted_schemas(self.schemas, after.replays().floor, gone, needed)
 
     def _publication(self) -> Publication:
-        published = self.targets.published()
-        tables = tuple(table for _, table in published)
-        since = incomplete((name for name, _ in published if name is not None), self.catalogue.beginnings)
-        lacking = {table.name: since[name] for name, table in published if name in since}
         if not self.settings.has_watermarks:
-            return Publication(None, tables, rows_since=lacking)
-        limits = {table.name: END if name is None else self.holds.limit(name) for name, table in published}
-        return Publication(
-            self.applied, tables, {name: ts for name, ts in limits.items() if ts < self.applied}, lacking
-        )
+            return published_tables(self.targets, self.catalogue, None)
+        return published_tables(self.targets, self.catalogue, self.applied, self.holds.limit)
+
+
+def published_tables(
+    targets: TargetTables,
+    catalogue: Catalogue,
+    applied: int | None,
+    limit: Callable[[TableName], int] = lambda name: END,
+) -> Publication:
+    """The tables as they are when everything up to ``applied`` is in them; ``None`` if there are no watermarks.
+
+    ``limit`` says how far a table may go. A table that was loaded as of a later moment is at that moment: as long as
+    there is one, the publication is of that moment and the other tables are behind it.
+    """
+    published = targets.published()
+    tables = tuple(table for _, table in published)
+    since = incomplete((name for name, _ in published if name is not None), catalogue.beginnings)
+    lacking = {table.name: since[name] for name, table in published if name in since}
+    if applied is None:
+        return Publication(None, tables, rows_since=lacking)
+    loaded = {name: each.ts for name, each in catalogue.beginnings.items() if each.origin is Origin.LOAD}
+    at = {
+        table.name: END if name is None else min(limit(name), max(applied, loaded.get(name, 0)))
+        for name, table in published
+    }
+    ts = max([applied, *(loaded[name] for name, _ in published if name in loaded)])
+    return Publication(ts, tables, {name: reached for name, reached in at.items() if reached < ts}, lacking)
 
 
 def _place(each: tuple[int, StagedFile]) -> tuple[Partition, int]:

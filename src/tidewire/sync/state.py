@@ -38,12 +38,13 @@ class Pending:
 
 
 class HoldKind(StrEnum):
-    """What a table is held by: a message, a statement, rows that cannot be applied, or a policy."""
+    """What holds a table: a message, a statement, rows that cannot be applied, a policy, or what its load lacks."""
 
     MESSAGE = "message"
     STATEMENT = "statement"
     ROWS = "rows"
     POLICY = "policy"
+    LOAD = "load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,10 @@ _WAYS_OUT: Final[Mapping[HoldKind, str]] = {
     HoldKind.ROWS: (
         "tidewire holds retry TARGET {id} after its cause is gone, "
         "or tidewire holds release TARGET {id} to go on without these rows"
+    ),
+    HoldKind.LOAD: (
+        "do what the reason says, or load again into an empty target, "
+        "or tidewire holds release TARGET {id} to go on without what is missing"
     ),
     HoldKind.POLICY: "change the option that the reason names, and start the sync again",
 }

@@ -94,6 +94,25 @@ class Merge(OfTable):
 
 
 @dataclass(frozen=True, slots=True)
+class Fill(OfTable):
+    """Put rows that a load has read into a table that was just made: no two of them have the same key.
+
+    ``sources`` names columns as in :class:`Merge`.
+    """
+
+    kind: ClassVar[str] = "fill"
+
+    slices: tuple[Slice, ...]
+    ts: int
+    sources: Mapping[str, str | None] = field(default_factory=dict, hash=False)
+
+    @property
+    def merge(self) -> Merge:
+        """The step that would do the same to a table with rows."""
+        return Merge(self.table, self.slices, self.ts, self.sources)
+
+
+@dataclass(frozen=True, slots=True)
 class Create(OfTable):
     """Make an empty table, with its database where that is missing. What is there under that name goes first."""
 
@@ -174,4 +193,4 @@ class SetAside(Identified):
         return frozenset({REJECTS})
 
 
-Step: TypeAlias = Merge | Create | Drop | Truncate | Rename | Alter | SetAside
+Step: TypeAlias = Merge | Fill | Create | Drop | Truncate | Rename | Alter | SetAside

@@ -16,7 +16,7 @@ from tidewire.errors import SyncStopped
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.sync.policies import COLUMN_KINDS, ChangeKind, DdlPolicy, widens
 from tidewire.sync.rules import Rules
-from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Slice, Step, Truncate, gone
+from tidewire.sync.steps import Alter, Create, Drop, Fill, Merge, Rename, SetAside, Slice, Step, Truncate, gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +372,13 @@ class TargetTables:
             return steps
         return [*steps, Merge(copy.table, tuple(map(self._masked, step.slices)), step.ts, copy.differing)]
 
+    def _fill(self, step: Fill) -> list[Step]:
+        """Rows of a load, as the target has them."""
+        copy = self.by_name.get(step.table.name.folded)
+        if copy is None:
+            return []
+        return [Fill(copy.table, tuple(map(self._masked, step.slices)), step.ts, copy.differing)]
+
     def _masked(self, piece: Slice) -> Slice:
         shape = self._rules.masked(piece.file.shape)
         return piece if shape is piece.file.shape else replace(piece, file=replace(piece.file, shape=shape))
@@ -384,5 +391,6 @@ _FOLLOW: Mapping[type, Callable[[TargetTables, Any], list[Step]]] = {
     Alter: TargetTables._alter,
     Rename: TargetTables._rename,
     Merge: TargetTables._merge,
+    Fill: TargetTables._fill,
     SetAside: lambda tables, step: [step],
 }

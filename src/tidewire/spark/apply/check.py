@@ -19,7 +19,7 @@ from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.targets.base import RESERVED
 from tidewire.spark.targets.partitions import can_partition
 from tidewire.sync.catalogue import stored
-from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
+from tidewire.sync.steps import Alter, Create, Drop, Fill, Merge, Rename, SetAside, Step, Truncate
 
 
 def check(step: Step, mode: Mode, policy: Policy = Policy()) -> str | None:
@@ -106,6 +106,7 @@ def _nothing(step: Drop | Truncate | SetAside, mode: Mode, policy: Policy) -> It
 
 _CHECKS: Mapping[type, Callable[[Any, Mode, Policy], Iterator[str]]] = {
     Merge: _merge,
+    Fill: lambda step, mode, policy: _merge(step.merge, mode, policy),
     Create: _create,
     Alter: _alter,
     Rename: _rename,

@@ -158,6 +158,7 @@ class _Run:
         self._known = frozenset(task.reader.schemas)
         self._decimals = task.reader.decimals()
         self._ranges: list[tuple[Partition, ReadRange]] = []
+        self._first_ts: int | None = None
         self._ddls: list[FoundDdl] = []
         self._schemas: dict[TableSchema, Position] = {}
         self._parked: list[Parked] = []
@@ -177,11 +178,11 @@ class _Run:
                 self._take(partition, batch.filter(pc.and_(own, pc.is_in(batch["offset"], wanted))))
             return
         watermarks: list[tuple[int, int]] = []
-        known = len(self._rejected)
+        known, self._first_ts = len(self._rejected), None
         for batch in self._task.fetcher.batches(OffsetRange(partition, work.start, work.end)):
             watermarks += self._take(partition, batch)
         self._rejected[known:] = _with_watermarks(self._rejected[known:], watermarks)
-        self._ranges.append((partition, ReadRange.of(work.start, work.end, watermarks)))
+        self._ranges.append((partition, ReadRange.of(work.start, work.end, watermarks, self._first_ts)))
 
     def _take(self, partition: Partition, messages: pa.RecordBatch) -> list[tuple[int, int]]:
         """Read messages of one partition; the watermarks among them, each with its offset."""
@@ -259,12 +260,18 @@ class _Run:
         rows = rows.append_column("_ts", ts).append_column("_offset", at)
         floor = self._task.replays.first(partition, plan.table.name)
         lowest = pc.min(ts).as_py()
+        self._note_ts(lowest)
         if lowest is not None and lowest < floor:
             rows = rows.filter(pc.fill_null(pc.greater_equal(ts, floor), True))
         for reason, bad in self._flaws(plan, rows):
             for pos in pc.unique(rows.column("_pos").filter(bad)).to_pylist():
                 refused.setdefault(pos, reason)
         return rows
+
+    def _note_ts(self, ts: int | None) -> None:
+        """Note the ts of a change, whether it is a replay or not."""
+        if ts is not None and self._reader.has_watermarks:
+            self._first_ts = ts if self._first_ts is None else min(ts, self._first_ts)
 
     def _flaws(self, plan: Plan, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array]]:
         """Why rows cannot be used, and which."""
@@ -294,6 +301,7 @@ class _Run:
                 case Bootstrap(schema):
                     self._learn(at, schema)
                 case Ddl():
+                    self._note_ts(event.commit_ts)
                     self._ddls.append(FoundDdl(at, sub, event))
                     for known in (event.pre_table_schema, event.table_schema):
                         if known is not None:
