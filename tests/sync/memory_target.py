@@ -26,7 +26,7 @@ from tidewire.model import (
     Value,
 )
 from tidewire.model.types import FLOATS, INTEGERS, STRINGS
-from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Slice, Step, Truncate, gone_name
+from tidewire.sync.steps import Alter, Create, Drop, Fill, Merge, Rename, SetAside, Slice, Step, Truncate, gone_name
 
 Read: TypeAlias = Callable[[Slice], Iterable[Change]]
 """Where staged rows come from: all changes of a slice, in any order."""
@@ -65,6 +65,8 @@ class MemoryTarget:
         match step:
             case Merge():
                 self._merge(step)
+            case Fill():
+                self._merge(step.merge)
             case Create():
                 self.tables[step.table.name] = MemoryTable(_stored(step.table), step.table.handle_key)
             case Drop():

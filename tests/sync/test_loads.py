@@ -56,7 +56,13 @@ def test_ddl_up_to_the_load_are_replays() -> None:
     add = AlterTable(T, (AddColumn(column("n", "int")),))
 
     planned = scene.flow(
-        *(watermark(4), ddl(5, CreateTable(shaped(T))), put(7, 1, "a"), ddl(10, TruncateTable(T)), ddl(20, DropTable(T))),
+        *(
+            watermark(4),
+            ddl(5, CreateTable(shaped(T))),
+            put(7, 1, "a"),
+            ddl(10, TruncateTable(T)),
+            ddl(20, DropTable(T)),
+        ),
         *(ddl(30, DropDatabase("d")), ddl(40, CreateTable(shaped(T))), ddl(50, add), put(60, 2, "b"), watermark(100)),
     )
 

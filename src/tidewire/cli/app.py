@@ -16,6 +16,7 @@ from tidewire.cli.generate import generate
 from tidewire.cli.holds import holds
 from tidewire.cli.inspect import inspect
 from tidewire.cli.jars import jars
+from tidewire.cli.load import load
 from tidewire.cli.maintain import maintain
 from tidewire.cli.rejects import rejects
 from tidewire.cli.server import server
@@ -76,6 +77,7 @@ def app(debug: bool) -> None:
     """
 
 
-_VERBS = (decode, encode, inspect, transcode, topic, generate, sync, show, holds, rejects, maintain, jars, demo, server)
-for _verb in (*_VERBS, cli):
+_MESSAGES = (decode, encode, inspect, transcode, topic, generate)
+_TABLES = (load, sync, show, holds, rejects, maintain, jars)
+for _verb in (*_MESSAGES, *_TABLES, demo, server, cli):
     app.add_command(_verb)

@@ -167,9 +167,7 @@ class Screen:
                 parts += [Text(f"  {line}", style="yellow") for line in self._ways_out(report.holds)]
         if report is not None and report.incomplete:
             names = _count(len(report.incomplete), "table")
-            parts.append(
-                Text(f"older rows missing in {names}: tidewire load brings them into an empty target", style="yellow")
-            )
+            parts.append(Text(f"older rows missing in {names}: tidewire load brings them", style="yellow"))
         if report is not None and report.rejected_total:
             parts.append(
                 Text(

@@ -93,12 +93,17 @@ class Execution:
             on_bad=job.on_bad,
             time_zone=job.time_zone,
             rules=job.rules,
-            check=self._objection,
+            check=self.objection,
             now=now(),
         )
         return plan(self.state, manifest, settings)
 
-    def _objection(self, step: Step) -> str | None:
+    @property
+    def impossible(self) -> list[str]:
+        """Why steps failed that can never be done."""
+        return list(dict.fromkeys(self._impossible.values()))
+
+    def objection(self, step: Step) -> str | None:
         """Why a step cannot be done: because it failed before, or because it never can."""
         (mode,), _ = modes_of([step], self._modes(), self._job.mode_of, self._job.rules.route)
         done = routed(step, self._job.rules.route)

@@ -189,6 +189,8 @@ class Ledger:
                     found = required_owner(storage)
             elif storage.read(_OWNER) is None:  # a target of 0.1
                 storage.put_if_absent(_OWNER, encode(found))
+            elif not found.protocol and wanted.protocol:  # a load came first
+                found = _completed(storage, found, wanted)
         except BaseException:
             epoch.end()
             raise
@@ -400,8 +402,27 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
+def _completed(storage: Storage, found: Owner, wanted: Owner) -> Owner:
+    """The owner of a target that has only been loaded, once a sync goes on with it."""
+    if not wanted.has_watermarks:  # then publications have no moment
+        publications = Publications(storage)
+        for name in publications.names():
+            publications.publish(replace(publications.read(name), ts=None))
+            publications.forget([name] if not name.startswith("0" * 20) else [])
+    completed = msgspec.structs.replace(wanted, id=found.id)
+    storage.put(_OWNER, encode(completed))
+    return completed
+
+
+_OF_SYNC: Final = frozenset({"source", "protocol", "has_watermarks", "time_zone"})
+"""What only a sync says, so that a load leaves it open."""
+
+
 def _check_owner(storage: Storage, found: Owner, wanted: Owner) -> None:
+    of_load = not (found.protocol and wanted.protocol)
     for name in Owner.__struct_fields__:
+        if of_load and name in _OF_SYNC:
+            continue
         ours, theirs = getattr(wanted, name), getattr(found, name)
         if name != "id" and ours != theirs and not (name == "source" and _same_source(theirs, ours)):
             raise SyncError(

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -85,6 +85,15 @@ class Loop:
 
     def run(self, *, once: bool, take_over: bool = False) -> State:
         """Sync what there is (``once``), or until :meth:`stop`; the state afterwards."""
+        with self.driving(take_over=take_over) as execution:
+            self._tell_incomplete()
+            self.catch_up()
+            self._loop(once=once)
+        return execution.state
+
+    @contextmanager
+    def driving(self, *, take_over: bool = False) -> Iterator[Execution]:
+        """Be the driver of the target. What was kept before is carried out first."""
         job, target = self._job, self._target
         opened = Ledger.open(
             self.storage,
@@ -107,12 +116,9 @@ class Loop:
             )
             self.execution.begin(ledger.recover())
             self._keep_promises()
-            self._tell_incomplete()
-            self.catch_up()
-            self._loop(once=once)
+            yield self.execution
             self.execution.save()
             self._upkeep.save()
-            return self.execution.state
 
     @property
     def is_driving(self) -> bool:

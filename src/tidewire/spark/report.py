@@ -13,7 +13,7 @@ from tidewire.sync.beginnings import incomplete
 from tidewire.sync.manifest import Manifest
 from tidewire.sync.plan import Planned
 from tidewire.sync.state import Hold, State
-from tidewire.sync.steps import Merge
+from tidewire.sync.steps import Fill, Merge
 
 
 class Point(StrEnum):
@@ -94,7 +94,7 @@ def report_of(
     """What a plan that was carried out did."""
     tables: dict[TableName, int] = {}
     for step in planned.steps:
-        if isinstance(step, Merge):
+        if isinstance(step, Merge | Fill):
             tables[step.table.name] = tables.get(step.table.name, 0) + sum(each.file.rows for each in step.slices)
     state: State = planned.state
     return PassReport(

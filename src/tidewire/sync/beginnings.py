@@ -36,6 +36,11 @@ _UNKNOWN = Beginning(0, Origin.ROWS)
 """The beginning of tables of a sync that an older release began."""
 
 
+def loads(beginnings: Mapping[TableName, Beginning]) -> dict[TableName, int]:
+    """The tables that begin with a load, by folded name, each with the load's ts."""
+    return {name: each.ts for name, each in beginnings.items() if each.origin is Origin.LOAD}
+
+
 def incomplete(tables: Iterable[TableName], beginnings: Mapping[TableName, Beginning]) -> dict[TableName, int]:
     """The tables whose older rows are missing, each with the ts from which on its changes are here."""
     found = {name: beginnings.get(name.folded, _UNKNOWN) for name in tables}

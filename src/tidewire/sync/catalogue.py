@@ -29,7 +29,7 @@ from tidewire.ddl.edits import (
 from tidewire.ddl.shape import altered, column_steps
 from tidewire.errors import DdlMismatch
 from tidewire.model import Column, Generated, TableName, TableSchema
-from tidewire.sync.beginnings import Beginning, Origin
+from tidewire.sync.beginnings import Beginning, Origin, loads
 from tidewire.sync.steps import Alter, Create, Drop, Rename, Step, Truncate
 
 
@@ -127,11 +127,7 @@ class Catalogue:
 
         A table that was renamed before another one's load is in it, under the new name.
         """
-        loaded = {
-            name
-            for name, beginning in self.beginnings.items()
-            if beginning.origin is Origin.LOAD and ts <= beginning.ts
-        }
+        loaded = {name for name, moment in loads(self.beginnings).items() if ts <= moment}
         if not loaded:
             return tuple(edits)
         left: list[Edit] = []

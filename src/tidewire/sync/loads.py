@@ -43,6 +43,12 @@ def plan_load(
     now: str = "",
 ) -> Planned:
     """The plan that makes the tables of a load, and the state after it; :class:`LoadError` if one cannot be made."""
+    read = max((each.watermark for each in state.frontier.partitions.values()), default=0)
+    if has_watermarks and read > ts:
+        raise LoadError(
+            f"the sync of this target has read its topic up to {read}, past the moment {ts} of the load: what changed "
+            "since then would be lost. Load into an empty target, and let a sync read the topic from its beginning"
+        )
     catalogue = Catalogue(state.tables.values(), state.last_ddl_ts, state.beginnings)
     targets = TargetTables(state.target_tables, state.kept, rules)
     holds = Holds(state, has_watermarks=has_watermarks, now=now)
@@ -52,7 +58,7 @@ def plan_load(
         if table.rejected and on_bad is OnBad.HOLD:
             holds.add(_held(table, ts))
     for step in steps:
-        if (reason := check(step)) is not None:
+        if isinstance(step, Create) and (reason := check(step)) is not None:
             raise LoadError(f"{', '.join(map(str, sorted(step.tables)))} cannot be loaded: {reason}")
     names = {table.schema.name.folded for table in tables}
     after = replace(

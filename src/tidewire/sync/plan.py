@@ -21,7 +21,7 @@ from tidewire.ddl.parse import edits
 from tidewire.errors import SyncStopped
 from tidewire.model import Ddl, Position, TableName, TableSchema
 from tidewire.model.tso import to_datetime
-from tidewire.sync.beginnings import Beginning, Origin, incomplete, missing_rows
+from tidewire.sync.beginnings import Beginning, Origin, incomplete, loads, missing_rows
 from tidewire.sync.catalogue import Catalogue, Statement, conformed, fitting, stored
 from tidewire.sync.holds import END, LOSSES, database, frozen_before, frozen_by_rows
 from tidewire.sync.intake import Intake
@@ -455,7 +455,7 @@ def published_tables(
     lacking = {table.name: since[name] for name, table in published if name in since}
     if applied is None:
         return Publication(None, tables, rows_since=lacking)
-    loaded = {name: each.ts for name, each in catalogue.beginnings.items() if each.origin is Origin.LOAD}
+    loaded = loads(catalogue.beginnings)
     at = {
         table.name: END if name is None else min(limit(name), max(applied, loaded.get(name, 0)))
         for name, table in published

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidewire.model import Position, TableName
 from tidewire.model.tso import to_datetime
-from tidewire.sync.beginnings import Origin
+from tidewire.sync.beginnings import loads
 from tidewire.sync.manifest import Partition, ReadRange
 from tidewire.sync.state import Hold, HoldKind, State
 
@@ -23,18 +23,17 @@ def unreached(state: State, read: Mapping[Partition, Iterable[ReadRange]]) -> li
     """
     known = state.frontier.partitions
     first = {
-        at: _together(found)
+        at: _together(ordered)
         for at, ranges in read.items()
-        if (found := sorted(ranges, key=lambda each: each.start))
+        if (ordered := sorted(ranges, key=lambda each: each.start))
         and not (at in known and known[at].watermark)
-        and any(each.turns for each in found)
+        and any(each.turns for each in ordered)
     }
     followed = any(progress.watermark for progress in known.values())
-    found = ((name, each.ts) for name, each in state.beginnings.items() if each.origin is Origin.LOAD)
     tables = {table.folded: table for table in state.tables}
     return [
         hold
-        for name, ts in sorted(found)
+        for name, ts in sorted(loads(state.beginnings).items())
         if ts > state.applied and name in tables
         for hold in _gaps(tables[name], ts, first, followed)
     ]

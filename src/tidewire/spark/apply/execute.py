@@ -23,6 +23,7 @@ from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.apply.rewrite import Rewrite, may_change
 from tidewire.spark.apply.task import (
     FEW_CHANGES,
+    MergePiece,
     MisfitPiece,
     RewritePiece,
     Written,
@@ -38,7 +39,7 @@ from tidewire.spark.targets.files import StoredTable
 from tidewire.storage import Storage
 from tidewire.sync.catalogue import stored
 from tidewire.sync.manifest import Rejected
-from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate, gone_name
+from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Fill, Merge, Rename, SetAside, Step, Truncate, gone_name
 
 REJECT_FIELDS: Final = (
     Field("topic", "string"),
@@ -166,6 +167,30 @@ def _merge(step: Merge, context: _Context) -> Outcome:
 
     result, version = _committed(merge.table, context, search, lambda result: bool(result.changes))
     return Outcome(version, version is not None, result.rejected)
+
+
+def _fill(step: Fill, context: _Context) -> Outcome:
+    """The rows of each staged file make files of their own: the table is empty, so there is nothing to find."""
+    target, merge = context.target, _plain(step.merge)
+    found = target.find(merge.table.name, context.tag.step)
+    if found is not None:
+        return Outcome(found)
+    staged = Staged(context.settings.policy, context.settings.storage, context.layout.old_rows)
+
+    def write(table: StoredTable) -> Written:
+        if table.files:
+            raise SyncError(f"{merge.table.name} has rows already, which another program wrote while it was loaded")
+        pieces = [
+            MergePiece(replace(merge, slices=(piece,)), context.mode, table, staged, context.label)
+            for piece in merge.slices
+        ]
+        few = _rows(merge) <= FEW_CHANGES
+        return run_pieces(pieces, _rows(merge), None if few else target.context)
+
+    result, version = _committed(merge.table, context, write)
+    if result.rejected:
+        raise StepImpossible(context.tag.step, sorted(step.tables), f"rows do not fit: {result.rejected[0].reason}")
+    return Outcome(version, True)
 
 
 def _committed(
@@ -314,6 +339,7 @@ def _append_rejects(step: SetAside, context: _Context) -> Outcome:
 
 _STEPS: Mapping[type, Callable[[Any, _Context], Outcome]] = {
     Merge: _merge,
+    Fill: _fill,
     Create: _create,
     Drop: _drop,
     Truncate: _truncate,

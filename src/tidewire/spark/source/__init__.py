@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tidewire.kafka.uri import SCHEMES
-from tidewire.spark.source.base import Extent, Fetcher, OffsetRange, Source, planned_ranges
+from tidewire.spark.source.base import Extent, Fetcher, NoSource, OffsetRange, Source, planned_ranges
 from tidewire.spark.source.files import FileSource
 from tidewire.topic import open_topics
 
-__all__ = ["Extent", "Fetcher", "FileSource", "OffsetRange", "Source", "open_source", "planned_ranges"]
+__all__ = ["Extent", "Fetcher", "FileSource", "NoSource", "OffsetRange", "Source", "open_source", "planned_ranges"]
 
 
 def open_source(uri: str) -> Source:

@@ -113,6 +113,41 @@ class Source(Protocol):
         ...
 
 
+class NoSource:
+    """A source without topics, for work on a target that reads none."""
+
+    uri = identity = ""
+    options: Mapping[str, str] = {}
+    max_messages = 0
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """There is nothing to fetch."""
+        raise NotImplementedError
+
+    def partitions(self) -> Mapping[Partition, Extent]:
+        """There are no partitions."""
+        return {}
+
+    def sample(self, count: int) -> list[Message]:
+        """There are no messages."""
+        return []
+
+    def fetch(self, positions: Iterable[Position]) -> Mapping[Position, Message]:
+        """There are no messages."""
+        return {}
+
+    def holes(self) -> Mapping[Partition, int]:
+        """There are no holes."""
+        return {}
+
+    def committed(self, offsets: Mapping[Partition, int]) -> None:
+        """Nobody is told."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 def planned_ranges(
     extents: Mapping[Partition, Extent],
     next_offsets: Mapping[Partition, int],

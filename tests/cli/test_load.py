@@ -1,0 +1,92 @@
+"""``tidewire load``, as a person types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+import topic_files
+from dump_files import ODD_DIALECT, SEED11_TS, unpack
+from tidewire.cli.app import app
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.mark.slow
+def test_a_dump_is_loaded_shown_and_continued(spark: SparkSession, tmp_path: Path) -> None:
+    dump, target, place = unpack("seed11", tmp_path) / "csv-odd", tmp_path / "lake", (tmp_path / "topics").as_uri()
+    options = [part for name, value in ODD_DIALECT.items() for part in ("-o", f"{name}={value}")]
+    (tmp_path / "lines.jsonl").write_text(topic_files.read("seed11", "canal-json.jsonl"))
+    assert run("topic", "import", tmp_path / "lines.jsonl", place, "--topic", "feed").exit_code == 0
+    later = next(each for each in topic_files.expected("seed11")["watermarks"] if each["ts"] > SEED11_TS)
+
+    loaded = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.accounts,test.wide")
+    listed = run("show", target, "--output", "json")
+
+    assert (loaded.exit_code, listed.exit_code) == (0, 0), loaded.output
+    assert "test.accounts: 25 rows" in loaded.stdout
+    assert f"a changefeed with --start-ts {SEED11_TS} or earlier continues it" in loaded.stdout
+    tables = {line["table"]: line for line in map(json.loads, listed.stdout.splitlines())}
+    assert {name: (table["rows"], table["ts"]) for name, table in tables.items()} == {
+        "test.accounts": (25, SEED11_TS),
+        "test.wide": (24, SEED11_TS),
+    }
+    again = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.accounts,test.wide")
+    assert (again.exit_code, "these tables were loaded before" in again.stdout) == (0, True), again.output
+    synced = run("sync", place, target, "-p", "canal-json", "--once", "--until", later["ts"])
+    assert synced.exit_code == 0, synced.output
+    shown = run("show", target, "test.accounts", "--output", "json")
+    rows = [[*json.loads(line).values()] for line in shown.stdout.splitlines()]
+    assert sorted(map(json.dumps, rows)) == sorted(map(json.dumps, later["tables"]["test.accounts"]["rows"]))
+    late = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.metrics")
+    assert late.exit_code == 2
+    assert "what changed since then would be lost" in late.stderr
+
+
+@pytest.mark.slow
+def test_rows_that_do_not_fit_are_named_with_file_and_line(spark: SparkSession, tmp_path: Path) -> None:
+    dump, target = unpack("seed11", tmp_path) / "csv", tmp_path / "lake"
+    file = dump / "test.accounts.000000000.csv"
+    lines = file.read_bytes().split(b"\r\n")
+    lines[3], lines[5] = lines[3].replace(b",", b",,", 1), b"many" + lines[5]
+    file.write_bytes(b"\r\n".join(lines))
+
+    stopped = run("load", f"dumpling:{dump}", target, "--tables", "test.accounts", "--on-bad-row", "stop")
+    loaded = run("load", f"dumpling:{dump}", target, "--tables", "test.accounts")
+    listed = run("rejects", "ls", target, "--output", "json")
+
+    assert stopped.exit_code == 2
+    assert "2 rows do not fit, the first: test.accounts.000000000.csv line 4: it has" in stopped.stderr
+    assert loaded.exit_code == 1
+    assert "test.accounts: 23 rows" in loaded.stdout
+    assert "not loaded: test.accounts.000000000.csv line 4: it has" in loaded.stderr
+    assert "and 1 more rows" in loaded.stderr
+    assert "test.accounts.000000000.csv line 6: column id" in listed.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "reason"),
+    [
+        ("somewhere", (), "neither dumpling:FOLDER nor dumpling+s3://bucket/prefix"),
+        ("dumpling:{dump}", ("-o", "csv-sep=;"), "csv-separator"),
+        ("dumpling:{dump}", ("--tables", "nothing.*"), "the dump has no table that is wanted; it has test.accounts"),
+        ("dumpling:{dump}", ("--at", "5"), "5 is not a TSO"),
+        ("dumpling:{dump}/nothing", (), "is not a dump that ended: it has no file metadata"),
+    ],
+)
+def test_what_is_wrong_is_said_before_spark_starts(
+    tmp_path: Path, source: str, options: tuple[str, ...], reason: str
+) -> None:
+    dump = unpack("seed11", tmp_path) / "csv"
+
+    found = run("load", source.format(dump=dump), tmp_path / "lake", *options)
+
+    assert found.exit_code == 2
+    assert reason in found.stderr
+    assert len(found.stderr.splitlines()) == 1
