@@ -141,7 +141,8 @@ def _is_plain(data: bytes, separator: bytes, dialect: Dialect, columns: int) -> 
         return False
     around = np.concatenate([[10], read, [10]])
     before, after = around[marks[::2]], around[marks[1::2] + 2]
-    opens, closes = np.isin(before, [10, separator[0]]), np.isin(after, [10, end[0], separator[0]])
+    opens = (before == 10) | (before == separator[0])
+    closes = (after == 10) | (after == end[0]) | (after == separator[0])
     return bool(opens.all() and closes.all())
 
 
@@ -150,12 +151,17 @@ _CONTROLS: Final = ((rb"\n", b"\n"), (rb"\r", b"\r"), (rb"\0", b"\0"))
 
 def _unescaped(values: pa.Array, backslash: bytes, escaped: bytes, dialect: Dialect) -> pa.Array | None:
     """Values with what their escapes stand for; ``None`` if there are escapes that Dumpling does not write."""
-    for pattern, text in _CONTROLS:
+    content = bytes(values.buffers()[2] or b"")
+    if b"\\" in content:
+        for pattern, text in _CONTROLS:
+            if pattern in content:
+                values = pc.replace_substring(values, pattern, text)
         if pc.any(pc.match_substring(values, b"\\")).as_py():
-            values = pc.replace_substring(values, pattern, text)
-    if pc.any(pc.match_substring(values, b"\\")).as_py():
-        return None
-    return pc.replace_substring(pc.replace_substring(values, escaped, dialect.escaped), backslash, b"\\")
+            return None
+    for mark, text in ((escaped, dialect.escaped), (backslash, b"\\")):
+        if mark in content:
+            values = pc.replace_substring(values, mark, text)
+    return values
 
 
 # Readable

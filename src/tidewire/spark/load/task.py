@@ -102,7 +102,7 @@ class _Staging:
         self._waiting = (0, 0)
         self._rows = 0
         self._rejected: list[Rejected] = []
-        self._rejects = MessageFile(work.ledger, f"{work.folder}/rejects-{self._attempt}.parquet", REJECT)
+        self._rejects = MessageFile(work.ledger, f"rejects/{work.folder}/{self._attempt}.parquet", REJECT)
 
     def _new_files(self) -> RowFiles:
         self._made += 1

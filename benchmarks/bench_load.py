@@ -1,0 +1,146 @@
+"""How fast is a dump loaded, and in how much memory?
+
+A dump of narrow rows in CSV is written by a script, then loaded by ``tidewire load``'s own code, and beside it read by
+pyspark's CSV reader, sorted by key and written to Parquet files, without any of what a load promises. Both run in a
+process of their own, and the CPU time is that of all its processes.
+
+    python benchmarks/bench_load.py --rows 10000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from pipelines import SETTINGS, cpu_seconds
+
+ROWS = 10_000_000
+ROWS_PER_FILE = 500_000
+LEAST = 150_000
+"""So many rows a CPU-second are wanted."""
+
+_TS = 470490294711746569
+_CREATE = (
+    "CREATE TABLE `orders` (`id` bigint NOT NULL, `customer` int NOT NULL, `status` varchar(10), "
+    "`amount` decimal(12,2), `note` varchar(40), `at` datetime(3), PRIMARY KEY (`id`));\n"
+)
+_COLUMNS = "id bigint, customer int, status string, amount decimal(12,2), note string, at timestamp_ntz"
+_STATES = ("new", "paid", "sent")
+
+
+def write_dump(folder: Path, rows: int) -> int:
+    """A dump with so many rows; how many bytes its data files have."""
+    folder.mkdir(parents=True)
+    position = f"SHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: {_TS}\n\tGTID:\n"
+    (folder / "metadata").write_text(f"Started dump at: now\n{position}\nFinished dump at: now\n")
+    (folder / "shop.orders-schema.sql").write_text(_CREATE)
+    size = 0
+    for number, start in enumerate(range(0, rows, ROWS_PER_FILE)):
+        lines = ['"id","customer","status","amount","note","at"\r\n']
+        lines += [
+            f'{i},{i % 9973},"{_STATES[i % 3]}",{i % 1000}.{i % 100:02},"note \\"{i}\\"",'
+            f'"2024-01-{i % 28 + 1:02} 10:{i % 60:02}:00.123"\r\n'
+            for i in range(start, min(start + ROWS_PER_FILE, rows))
+        ]
+        size += (folder / f"shop.orders.{number:09}.csv").write_text("".join(lines), newline="")
+    return size
+
+
+def load_dump(dump: Path, lake: Path) -> int:
+    """The load; how many rows."""
+    from tidewire.load.dumpling import read_dump
+    from tidewire.spark.job import Job
+    from tidewire.spark.load.run import LoadJob, load
+    from tidewire.spark.session import LIGHT, session
+    from tidewire.spark.targets import open_target
+    from tidewire.storage import open_storage
+
+    spark = session("load", master="local[2]", conf=LIGHT | SETTINGS)
+    storage = open_storage(dump)
+    wanted = LoadJob(storage, read_dump(storage).tables, _TS)
+    found = load(spark, open_target(spark, str(lake), "iceberg"), Job(""), wanted)
+    spark.stop()
+    return sum(found.rows.values())
+
+
+def by_spark(dump: Path, lake: Path) -> int:
+    """The same files through pyspark's CSV reader into a table; how many rows."""
+    from tidewire.spark.session import session
+
+    spark = session("by hand", master="local[2]", conf=SETTINGS)
+    reader = spark.read.schema(_COLUMNS).option("header", True).option("escape", "\\").option("nullValue", "\\N")
+    rows = reader.csv(str(dump / "*.csv"))
+    rows.sort("id").write.parquet(str(lake / "orders"), compression="zstd")
+    count = spark.read.parquet(str(lake / "orders")).count()
+    spark.stop()
+    return int(count)
+
+
+_WAYS = {"tidewire": load_dump, "pyspark": by_spark}
+
+
+def measured(way: str, dump: Path, lake: Path) -> dict[str, Any]:
+    """One way in this process: rows, seconds, CPU-seconds, and the most memory of a Python worker."""
+    peak, over = [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.2):
+            peak[0] = max(peak[0], max(_resident(path) for path in Path("/proc").glob("[0-9]*/status")))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    began = time.perf_counter()
+    rows = _WAYS[way](dump, lake)
+    over.set()
+    seconds = time.perf_counter() - began
+    cpu = cpu_seconds()
+    return {"way": way, "rows": rows, "seconds": seconds, "cpu": cpu, "rows/cpu-s": rows / cpu, "worker MB": peak[0]}
+
+
+def _resident(status: Path) -> int:
+    """The memory of a Python process that Spark has started, in MB; 0 for others."""
+    try:
+        text = status.read_text()
+        command = (status.parent / "cmdline").read_bytes()
+    except OSError:
+        return 0
+    if b"pyspark.daemon" not in command:
+        return 0
+    found = [line for line in text.splitlines() if line.startswith("VmRSS")]
+    return int(found[0].split()[1]) // 1024 if found else 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--way", choices=list(_WAYS))
+    parser.add_argument("--folder", type=Path)
+    arguments = parser.parse_args()
+    if arguments.way:
+        print(json.dumps(measured(arguments.way, arguments.folder / "dump", arguments.folder / arguments.way)))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        size = write_dump(folder / "dump", arguments.rows)
+        print(f"{arguments.rows:,} rows, {size / 1e6:,.0f} MB of CSV")
+        results = {}
+        for way in _WAYS:
+            command = [sys.executable, __file__, "--way", way, "--folder", name]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            results[way] = json.loads(done.stdout.splitlines()[-1])
+            print(json.dumps(results[way]))
+        own, peer = (results[way]["rows/cpu-s"] for way in ("tidewire", "pyspark"))
+        print(
+            f"tidewire: {own:,.0f} rows a CPU-second (wanted: {LEAST:,}), {own / peer:.2f} times pyspark's CSV reader"
+        )
+
+
+if __name__ == "__main__":
+    main()
