@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import killed_load
 import topic_files
-from dump_files import KINDS, ODD_DIALECT, SEED11_TS, unpack
+from dump_files import KINDS, MOMENTS, ODD_DIALECT, SEED11_TS, unpack
 from sync_checks import assert_equal, job_of, synced, written
 from tidewire.cli.show import canonical
 from tidewire.load.dialect import Dialect
@@ -193,3 +193,31 @@ NAMES = {
     TableName("shop", "parts"): "shop.parts",
     TableName("数据", "表"): "数据.表",
 }
+
+
+MATRIX = [
+    (topic, ts, kind, name)
+    for topic, moments in MOMENTS.items()
+    for ts in moments
+    for kind in KINDS
+    for name in topic_files.names(topic)
+    if not name.startswith("avro")
+]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(("topic", "ts", "kind", "name"), MATRIX)
+def test_every_dump_and_every_topic_equal_the_upstream(
+    spark: SparkSession, tmp_path: Path, topic: str, ts: int, kind: str, name: str
+) -> None:
+    recorded, target, floats = topic_files.expected(topic), tmp_path / "target", not name.startswith("craft")
+    topics, job = written(tmp_path / "topics", topic, name), job_of(topic, name, tmp_path)
+    later = [moment for moment in recorded["watermarks"] if moment["ts"] > ts]
+
+    loaded(spark, target, job, wanted(unpack(topic, tmp_path, ts), kind))
+
+    for moment in later[:: max(1, len(later) // 3)]:
+        assert synced(spark, topics, target, replace(job, until=moment["ts"])).holds == ()
+        assert_equal(spark, target, moment, floats=floats)
+    synced(spark, topics, target, job)
+    assert_equal(spark, target, recorded["end"], floats=floats)
