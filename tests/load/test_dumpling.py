@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dump_files import KINDS, ODD_DIALECT, SEED11_TS, unpack
+from object_stores import s3_server
 from tidewire.arrow.policy import Policy
 from tidewire.errors import LoadError
 from tidewire.load.chunks import chunks_of, first_line, read_part
@@ -27,7 +28,7 @@ from tidewire.storage import open_storage
 CHUNK = 64 << 20
 
 
-def values(folder: Path, dialect: Dialect, size: int = CHUNK) -> tuple[Dump, dict[str, list[dict[str, Any]]]]:
+def values(folder: Path | str, dialect: Dialect, size: int = CHUNK) -> tuple[Dump, dict[str, list[dict[str, Any]]]]:
     """All rows of a dump."""
     storage = open_storage(folder)
     dump, found = read_dump(storage), dict[str, list[dict[str, Any]]]()
@@ -199,3 +200,25 @@ def test_a_value_that_does_not_fit_is_named() -> None:
     assert found.to_pylist() == [1, None, None]
     assert list(misfits) == [1]
     assert misfits[1].startswith("column n (int): ")
+
+
+@pytest.mark.parametrize("kind", ["csv-gzip", "parquet"])
+def test_a_dump_in_a_store_has_the_same_values(tmp_path: Path, kind: str) -> None:
+    folder = unpack("seed11", tmp_path) / kind
+    with s3_server() as server:
+        uri = server.uri()
+        storage = open_storage(uri)
+        for file in folder.iterdir():
+            storage.put(file.name, file.read_bytes())
+
+        assert values(uri, Dialect()) == values(folder, Dialect())
+
+
+def test_a_file_in_a_store_is_cut_too(tmp_path: Path) -> None:
+    folder = unpack("seed11", tmp_path) / "csv"
+    with s3_server() as server:
+        uri = server.uri()
+        for file in folder.iterdir():
+            open_storage(uri).put(file.name, file.read_bytes())
+
+        assert values(uri, Dialect(), 1000)[1] == values(folder, Dialect())[1]

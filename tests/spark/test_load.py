@@ -221,3 +221,19 @@ def test_every_dump_and_every_topic_equal_the_upstream(
         assert_equal(spark, target, moment, floats=floats)
     synced(spark, topics, target, job)
     assert_equal(spark, target, recorded["end"], floats=floats)
+
+
+@pytest.mark.slow
+def test_a_topic_without_watermarks_continues_a_load(spark: SparkSession, tmp_path: Path) -> None:
+    recorded, target = topic_files.expected("seed11"), tmp_path / "target"
+    job = job_of("seed11", "avro", tmp_path)
+    storage = open_storage(unpack("seed11", tmp_path) / "csv")
+    tables = tuple(each for each in read_dump(storage).tables if each.schema.name.table == "accounts")
+    loaded(spark, target, job, LoadJob(storage, tables, SEED11_TS))
+
+    synced(spark, written(tmp_path / "topics", "seed11", "avro"), target, job)
+
+    found = snapshot(spark, str(target))
+    assert found.ts is None
+    wanted_ids = sorted(row[0] for row in recorded["end"]["tables"]["test.accounts"]["rows"])
+    assert sorted(row["id"] for row in found["test.accounts"].collect()) == wanted_ids

@@ -69,6 +69,8 @@ class Execution:
     def begin(self, found: Recovered) -> None:
         """Go on from what the ledger has; finish a plan that another driver left."""
         self.state, self._published = found.state, found.published
+        if not self._job.has_watermarks:  # a load notes its moment, and in offset order a row's ts is its offset
+            self.state = replace(self.state, last_ddl_ts={})
         self.topic_ids |= found.topic_ids
         tables = {} if found.published is None else found.published.tables
         self._versions = {name: table.version for name, table in tables.items()}
