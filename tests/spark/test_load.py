@@ -177,13 +177,16 @@ def test_odd_names_and_values_are_loaded(spark: SparkSession, tmp_path: Path) ->
         "数据.表": 1,
     }
     found = snapshot(spark, str(tmp_path / "target"))
-    rows = {name: canonical(found[name].toArrow(), found.tables[table].schema, "UTC") for table, name in NAMES.items()}
-    assert rows["my-db.a.b c"][0] == {"the id": 1, "v.x": 'x,"y"', "we`ird": 3}
-    assert rows["shop.gen"][0] == {"id": 1, "a": 10, "s": None, "j": '{"k": "kk"}'}
-    assert [row["id"] for row in rows["shop.parts"]] == [1, 20]
+    rows = {
+        name: canonical(found[name].orderBy(found[name].columns[0]).toArrow(), found.tables[table].schema, "UTC")
+        for table, name in NAMES.items()
+    }
+    assert rows["my-db.a.b c"][0] == {"the id": "1", "v.x": 'x,"y"', "we`ird": "3"}
+    assert rows["shop.gen"][0] == {"id": "1", "a": "10", "s": None, "j": '{"k": "kk"}'}
+    assert sorted(row["id"] for row in rows["shop.parts"]) == ["1", "20"]
     assert rows["数据.表"][0]["n"] == "12345678901234567890123456789012345.123456789012345678901234567890"
     assert found["shop.empty_one"].count() == 0
-    assert sorted(found["shop.nokey"].select("a", "b").collect()) == [(1, "a"), (1, "a"), (2, None)]
+    assert sorted(map(tuple, found["shop.nokey"].select("a", "b").collect())) == [(1, "a"), (1, "a"), (2, None)]
     assert found["shop.bytes"].orderBy("id").collect()[0]["bl"] == b'\\N\0\xff"\r\n\t\\'
 
 
@@ -236,4 +239,4 @@ def test_a_topic_without_watermarks_continues_a_load(spark: SparkSession, tmp_pa
     found = snapshot(spark, str(target))
     assert found.ts is None
     wanted_ids = sorted(row[0] for row in recorded["end"]["tables"]["test.accounts"]["rows"])
-    assert sorted(row["id"] for row in found["test.accounts"].collect()) == wanted_ids
+    assert sorted(str(row["id"]) for row in found["test.accounts"].collect()) == wanted_ids
