@@ -37,8 +37,8 @@ from tidewire.storage import open_storage
 CASES = [
     ("csv", "canal-json.faults", "iceberg", Mode.MIRROR),
     ("csv-odd", "open-protocol", "iceberg", Mode.MIRROR),
-    ("sql-chunks", "simple-json.faults", "iceberg", Mode.MIRROR),
-    ("parquet", "simple-avro", "delta", Mode.MIRROR),
+    pytest.param("sql-chunks", "simple-json.faults", "iceberg", Mode.MIRROR, marks=pytest.mark.matrix),
+    pytest.param("parquet", "simple-avro", "delta", Mode.MIRROR, marks=pytest.mark.matrix),
     ("csv-gzip", "canal-json", "iceberg", Mode.SCD2),
 ]
 
