@@ -20,8 +20,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from growth_topic import OPTIONS, Growing, table, transaction
 from pipelines import SETTINGS, cpu_seconds, peak_memory
@@ -31,12 +36,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tidewire.spark.report import PassReport, Point
+    from tidewire.spark.targets import Target
+    from tidewire.spark.targets.files import NewFile
 
 TABLES, PARTITIONS, ROWS = (1, 10, 100, 500), (1, 4, 16, 64), (10_000, 100_000, 1_000_000, 10_000_000)
 BUSY = (1, 10, 50, 200)
 BATCHES, TRANSACTION = 200, 1_000_000
 EVERY = 20
 """Batches between two rounds of maintenance."""
+
+ROWS_A_FILE = 1_000_000
+"""So many rows of the large tables are written at a time."""
 
 MEASURED = 5
 CHANGES = 1000
@@ -142,12 +152,29 @@ def rows(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, Any
     topic, lake = Growing(folder / "topics", 1), folder / "lake"
     topic.create()
     synced(spark, topic.folder, lake, ALL)
-    name, target = table(0).name, open_target(spark, str(lake), "iceberg")
-    texts = ", ".join(f"concat('row ', id + {place})" for place in range(1, len(table(0).columns)))
-    target.session().sql(f"INSERT INTO {target.relation(name)} SELECT id, {texts} FROM range({size})")
+    fill(open_target(spark, str(lake), "iceberg"), size)
     for batch in range(WARM_UP + MEASURED):
         topic.put(range(batch, size, max(1, size // CHANGES)), f"b{batch}")
     yield result("rows", size, synced(spark, topic.folder, lake, CHANGES + 1))
+
+
+def fill(target: Target, size: int) -> None:
+    """Give the first table so many rows, in files as a sync writes them."""
+    from tidewire.spark.apply.write import write_rows
+    from tidewire.spark.targets import CommitTag
+    from tidewire.spark.targets.files import FileChange
+
+    name = table(0).name
+    stored = replace(target.stored(name), key=("id",))
+    added: list[NewFile] = []
+    for start in range(0, size, ROWS_A_FILE):
+        ids = np.arange(start, min(size, start + ROWS_A_FILE))
+        columns = {
+            f"c{place}": pc.binary_join_element_wise("row", pa.array(ids + place).cast(pa.string()), " ")
+            for place in range(1, len(table(0).columns))
+        }
+        added += write_rows(stored, pa.table({"id": pa.array(ids), **columns}), "filled")
+    target.write(name, FileChange(stored, tuple(added)), CommitTag("fill", 0, 0, "fill"))
 
 
 def files(spark: SparkSession, folder: Path, size: int) -> Iterator[dict[str, Any]]:

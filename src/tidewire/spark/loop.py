@@ -54,9 +54,9 @@ __all__ = ["Job", "Loop", "Observer", "PassReport", "Point", "Silent", "describe
 PASS_SECONDS: Final = 1.0
 """A pass begins at most so often, unless a backlog is left."""
 
-REST: Final = 0.75
+REST: Final = 0.25
 LONGEST_REST: Final = 4.0
-"""After a pass the sync waits for three quarters of the time that its commits took, at most four seconds, unless a
+"""After a pass the sync waits for a quarter of the time that its commits took, at most four seconds, unless a
 backlog is left. Each table costs a commit, whatever its rows, so passes over many tables come less often."""
 
 _RULES: Final = "rules"

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
+from tidewire.spark.apply.footers import footer_of
 from tidewire.spark.apply.keys import Keys, Numbers
 from tidewire.spark.targets.files import (
-    ColumnStats,
     DataFile,
     FileAccess,
     StoredColumn,
-    comparable,
     dead_positions,
     parquet_columns,
     repeated,
@@ -78,10 +77,10 @@ class Search:
         self, number: int, file: DataFile, key: Sequence[StoredColumn], keys: Keys
     ) -> Iterator[tuple[Numbers, Numbers]]:
         with Opened(file, self.access) as opened:
-            for groups, positions in opened.runs(key, keys, max(_AT_ONCE, 4 * len(keys))):
+            for groups in opened.runs(key, keys, max(_AT_ONCE, 4 * len(keys))):
                 rows, ids = keys.find(opened.read(groups, key))
                 if len(rows):
-                    found = positions[rows]
+                    found = opened.positions(groups, rows)
                     alive = self._alive(number, file, found)
                     yield found[alive], ids[alive]
 
@@ -106,7 +105,7 @@ class Search:
             with Opened(self.files[number], self.access) as opened:
                 first = 0
                 for group, count in enumerate(opened.group_rows):
-                    inside = positions[(positions >= first) & (positions < first + count)]
+                    inside = positions[slice(*np.searchsorted(positions, [first, first + count]))]
                     if len(inside):
                         places = pa.array(inside - first)
                         chunks.append([array.take(places) for array in opened.read([group], columns)])
@@ -131,8 +130,8 @@ class Opened:
     def __init__(self, file: DataFile, access: FileAccess) -> None:
         self._constants = file.constants
         self._source = access.input(file.path)
-        self._parquet = pq.ParquetFile(self._source)
-        self._schema = self._parquet.schema_arrow
+        self._footer = footer_of(file, self._source)
+        self._parquet = pq.ParquetFile(self._source, metadata=self._footer.metadata)
 
     def __enter__(self) -> Opened:
         return self
@@ -144,69 +143,57 @@ class Opened:
     @property
     def group_rows(self) -> list[int]:
         """How many rows each row group has."""
-        metadata = self._parquet.metadata
-        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        found: list[int] = np.diff(self._footer.starts).tolist()
+        return found
 
-    def runs(self, key: Sequence[StoredColumn], keys: Keys, rows: int) -> Iterator[tuple[list[int], Numbers]]:
-        """The row groups that may have one of the keys, some at a time, with the positions of their rows."""
+    def runs(self, key: Sequence[StoredColumn], keys: Keys, rows: int) -> Iterator[list[int]]:
+        """The row groups that may have one of the keys, some at a time."""
+        count = self._footer.metadata.num_row_groups
+        hit = np.flatnonzero(keys.may_be_within([self._footer.bounds_of(column) for column in key], count))
         run: list[int] = []
-        positions: list[Numbers] = []
-        for group, first, count in self.groups(key, keys.may_be_in):
+        sizes, waiting = np.diff(self._footer.starts)[hit].tolist(), 0
+        for group, size in zip(hit.tolist(), sizes, strict=True):
             run.append(group)
-            positions.append(np.arange(first, first + count))
-            if sum(map(len, positions)) >= rows:
-                yield run, np.concatenate(positions)
-                run, positions = [], []
+            waiting += size
+            if waiting >= rows:
+                yield run
+                run, waiting = [], 0
         if run:
-            yield run, np.concatenate(positions)
+            yield run
 
     def groups(self, key: Sequence[StoredColumn], wanted: Wanted) -> Iterator[tuple[int, int, int]]:
         """The row groups that are wanted, by the statistics of their key columns.
 
         Each comes with the position of its first row, and how many rows it has.
         """
-        first, metadata = 0, self._parquet.metadata
-        leaves = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
-        places = [
-            None if place is None else leaves.get(self._schema.field(place).name)
-            for place in parquet_columns(self._schema, key)
-        ]
-        for group in range(metadata.num_row_groups):
-            facts = metadata.row_group(group)
-            stats = [
-                None if place is None else _bounds(facts.column(place), column.type)
-                for place, column in zip(places, key, strict=True)
-            ]
-            if wanted(stats):
-                yield group, first, facts.num_rows
-            first += facts.num_rows
+        stats = [self._footer.stats_of(column) for column in key]
+        for group, count in enumerate(self.group_rows):
+            if wanted([each[group] for each in stats]):
+                yield group, int(self._footer.starts[group]), count
+
+    def positions(self, groups: Sequence[int], rows: Numbers) -> Numbers:
+        """Where the rows of some row groups are in the file, given their places among the rows of these groups."""
+        starts = self._footer.starts[groups]
+        before = np.cumsum([0, *np.diff(self._footer.starts)[groups]])
+        at = np.searchsorted(before, rows, side="right") - 1
+        found: Numbers = rows - before[at] + starts[at]
+        return found
 
     def read(self, groups: Sequence[int], columns: Sequence[StoredColumn]) -> list[pa.Array]:
         """The values of columns in row groups, in the types that the table has now. A missing one has its default."""
-        places = parquet_columns(self._schema, columns)
-        names = [self._schema.field(place).name for place in places if place is not None]
+        schema = self._footer.schema
+        places = parquet_columns(schema, columns)
+        names = [schema.field(place).name for place in places if place is not None]
         rows = self._parquet.read_row_groups(groups, columns=names, use_threads=False)
-        count = sum(self._parquet.metadata.row_group(group).num_rows for group in groups)
+        count = int(np.diff(self._footer.starts)[groups].sum())
         found = []
         for column, place in zip(columns, places, strict=True):
             if place is None:
                 found.append(repeated(self._constants.get(column.id, column.initial), column.type, count))
                 continue
-            values = rows[self._schema.field(place).name].combine_chunks()
+            values = rows[schema.field(place).name].combine_chunks()
             found.append(values if values.type == column.type else values.cast(column.type))
         return found
-
-
-def _bounds(facts: Any, type_: pa.DataType) -> ColumnStats | None:
-    """The bounds of a column in a row group, from the file's footer; ``None`` if they say nothing."""
-    stats = facts.statistics
-    if stats is None or not stats.has_min_max or pa.types.is_floating(type_):
-        return None
-    try:
-        found = comparable(pa.array([stats.min, stats.max], type_)).to_pylist()
-    except (pa.ArrowException, NotImplementedError, ValueError, TypeError, OverflowError):
-        return None
-    return ColumnStats(stats.null_count if stats.has_null_count else None, found[0], found[1])
 
 
 def live_rows(

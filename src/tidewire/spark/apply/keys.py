@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -57,9 +57,7 @@ class Keys:
             array = _flat(_canonical(column))
             if rows is not None:
                 array = array.take(pa.array(rows))
-            places = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)
-            kept = np.flatnonzero(places >= 0)
-            codes = places[kept].astype(np.int64)
+            kept, codes = self._in_order(array) if rows is None else _places(array, values)
             rows = kept if rows is None else rows[kept]
             if found is None:
                 found = codes
@@ -73,12 +71,48 @@ class Keys:
         assert found is not None
         return rows, found
 
+    def _in_order(self, array: pa.Array) -> tuple[Numbers, Numbers]:
+        """The rows that have a value of the first column, and its number.
+
+        A file has its rows in order of their key: then each value is looked for, and not each row.
+        """
+        values = self._values[0]
+        if not pa.types.is_integer(array.type) or array.null_count or values.null_count or not len(values):
+            return _places(array, values)
+        numbers, wanted = array.to_numpy(), values.to_numpy()
+        if len(numbers) < len(wanted) or not bool(np.all(numbers[1:] >= numbers[:-1])):
+            return _places(array, values)
+        order = np.argsort(wanted)
+        first, last = (np.searchsorted(numbers, wanted[order], side) for side in ("left", "right"))
+        counts = last - first
+        codes = np.repeat(order, counts)
+        return np.arange(len(codes)) + np.repeat(first - (np.cumsum(counts) - counts), counts), codes
+
+    def may_be_within(self, bounds: Sequence[Bounds | None], count: int) -> Numbers:
+        """In which of so many parts of a file can one of the keys be, given the bounds of the columns in each?"""
+        found = np.ones(count, bool)
+        for range_, each in zip(self._ranges, bounds, strict=True):
+            if each is not None:
+                found &= range_.any_within(each)
+        return found
+
     def may_be_in(self, stats: Sequence[ColumnStats | None]) -> bool:
         """Can one of the keys be among rows with these statistics of their key columns?"""
         return all(
             each is None or range_.any_between(each.lower, each.upper)
             for range_, each in zip(self._ranges, stats, strict=True)
         )
+
+
+class Bounds(NamedTuple):
+    """The least and the largest value of a column in each part of a file, as they are compared. NULL if unknown.
+
+    ``nulls`` has how many values are NULL, as far as that is known.
+    """
+
+    lower: pa.Array
+    upper: pa.Array
+    nulls: Sequence[int | None] = ()
 
 
 class SortedValues:
@@ -106,6 +140,21 @@ class SortedValues:
         at = bisect_left(range(len(values)), lower, key=value)
         return at < len(values) and bool(value(at) <= upper)
 
+    def any_within(self, bounds: Bounds) -> Numbers:
+        """For each part of a file: is there a value within its bounds?"""
+        self._sort()
+        numbers, (lower, upper) = self._numbers, bounds
+        if numbers is None or not pa.types.is_integer(lower.type):
+            pairs = zip(lower.to_pylist(), upper.to_pylist(), strict=True)
+            return np.array([self.any_between(*pair) for pair in pairs], bool)
+        unknown = pc.or_(lower.is_null(), upper.is_null()).to_numpy(zero_copy_only=False)
+        if not len(numbers):
+            return np.asarray(unknown)
+        at = np.searchsorted(numbers, pc.fill_null(lower, 0).to_numpy(zero_copy_only=False))
+        inside = numbers[np.minimum(at, len(numbers) - 1)] <= pc.fill_null(upper, 0).to_numpy(zero_copy_only=False)
+        found: Numbers = unknown | ((at < len(numbers)) & inside)
+        return found
+
     def _sort(self) -> None:
         """Sorting takes time, and many tables have nothing to search in."""
         if self._unsorted is None:
@@ -115,6 +164,13 @@ class SortedValues:
         if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
             self._numbers = self._values.to_numpy(zero_copy_only=False)
         self._unsorted = None
+
+
+def _places(array: pa.Array, values: pa.Array) -> tuple[Numbers, Numbers]:
+    """The rows that have one of some values, and the number of the value."""
+    places = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)
+    kept = np.flatnonzero(places >= 0)
+    return kept, places[kept].astype(np.int64)
 
 
 def _canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

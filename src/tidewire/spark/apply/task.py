@@ -26,7 +26,7 @@ from tidewire.spark.apply.fold import foldable, folded_rows
 from tidewire.spark.apply.layout import Batch, Edit, Mode, alike
 from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.apply.rewrite import Rewrite, rewritten
-from tidewire.spark.apply.write import sorted_rows, write_rows
+from tidewire.spark.apply.write import GROUP_ROWS, sorted_rows, write_rows
 from tidewire.spark.targets.files import (
     LINEAGE,
     DataFile,
@@ -183,7 +183,8 @@ def joined(results: Sequence[Written]) -> Written:
 def merge_pieces(merge: Merge, mode: Mode, stored: StoredTable, staged: Staged, label: str) -> list[MergePiece]:
     """The pieces of a Merge step: one, or several ranges of its keys if there is much to do."""
     changes = sum(each.file.rows for each in merge.slices)
-    count = max(-(-changes // CHANGES_PER_TASK), -(-sum(file.rows for file in stored.files) // ROWS_PER_TASK))
+    searched = min(sum(file.rows for file in stored.files), changes * GROUP_ROWS)
+    count = max(-(-changes // CHANGES_PER_TASK), -(-searched // ROWS_PER_TASK))
     if changes > _FEW_TO_MEASURE:
         count = max(count, -(-_bytes(merge, staged) // BYTES_PER_TASK))
     whole = MergePiece(merge, mode, stored, staged, label)
