@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 from tidewire.spark.apply.footers import footer_of
 from tidewire.spark.apply.keys import Keys, Numbers
 from tidewire.spark.targets.files import (
+    ColumnStats,
     DataFile,
     FileAccess,
     StoredColumn,

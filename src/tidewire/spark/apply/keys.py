@@ -143,7 +143,7 @@ class SortedValues:
     def any_within(self, bounds: Bounds) -> Numbers:
         """For each part of a file: is there a value within its bounds?"""
         self._sort()
-        numbers, (lower, upper) = self._numbers, bounds
+        numbers, lower, upper = self._numbers, bounds.lower, bounds.upper
         if numbers is None or not pa.types.is_integer(lower.type):
             pairs = zip(lower.to_pylist(), upper.to_pylist(), strict=True)
             return np.array([self.any_between(*pair) for pair in pairs], bool)
