@@ -23,7 +23,7 @@ from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Mode, current_rows, execute
 from tidewire.spark.apply import compact as module
 from tidewire.spark.apply.compact import FEW_FILES, MOST_DEEP, Span, chosen, compact, spans
-from tidewire.spark.apply.write import sorted_rows, write_rows
+from tidewire.spark.apply.write import GROUP_ROWS, sorted_rows, write_rows
 from tidewire.spark.targets import IcebergTarget, Target
 from tidewire.spark.targets.files import ColumnStats, DataFile, LocalAccess, StoredColumn, StoredTable
 from tidewire.sync.steps import Create, Merge
@@ -211,4 +211,4 @@ def test_ranges_cut_within_one_value_of_the_first_column(tmp_path: Path, monkeyp
     assert len(found) == 10
     assert sum(sizes) == 100_000
     assert max(sizes) < 15_000
-    assert pq.ParquetFile(new.path).metadata.num_row_groups == 4
+    assert pq.ParquetFile(new.path).metadata.num_row_groups == -(-100_000 // GROUP_ROWS)

@@ -60,8 +60,8 @@ _WORN: Final = 5
 """A file is written again if one row in five is dead."""
 
 _SAMPLED_FILES: Final = 64
-_SAMPLED_GROUPS: Final = 4
-_SAMPLED_ROWS: Final = 250
+_SAMPLED_GROUPS: Final = 32
+_SAMPLED_ROWS: Final = 32
 """From so many files, row groups of each, and rows of each the ranges are estimated."""
 
 _PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
