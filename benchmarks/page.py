@@ -57,6 +57,12 @@ BENCHES = (
         plots.decode,
     ),
     Bench(
+        "bench_native_decode",
+        "Decoding with the native kernel",
+        "The same messages in the same unit, sixteen thousand in a batch; the table is empty where cargo was missing.",
+        partial(tables.listed, tables.NATIVE),
+    ),
+    Bench(
         "bench_arrow_encode",
         "Encoding",
         "The same rows go back into messages, in the same rounds as their decoding, which is the unit; the bytes are "

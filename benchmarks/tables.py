@@ -91,6 +91,16 @@ DECODE = (
     Column("Go", go_decode),
     number("readable codec, ns", "codec_ns"),
 )
+NATIVE = (
+    PROTOCOL,
+    WIDTH,
+    number("ns a row", "arrow_ns"),
+    per_second("arrow_ns"),
+    number("measured", "ratio", ".3f"),
+    number("limit", "limit", ".3f"),
+    number("Python kernel, ns", "python_ns"),
+    number("Python kernel, measured", "python_ratio", ".2f"),
+)
 ENCODE = (
     PROTOCOL,
     WIDTH,
