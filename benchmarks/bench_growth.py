@@ -227,7 +227,7 @@ QUESTIONS: Mapping[str, Callable[[SparkSession, Path, int], Iterator[dict[str, A
 
 def asked(question: str, sizes: Iterable[int], folder: Path) -> list[dict[str, Any]]:
     """The points of one curve, in this process."""
-    from tidewire.spark.session import LIGHT, session
+    from tidewire.spark.sessions import LIGHT, session
 
     spark = session("bench", master="local[2]", conf=SETTINGS | LIGHT)
     list(partitions(spark, folder / "warm-up", 1))  # else the first point would pay for Java's compiler

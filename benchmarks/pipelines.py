@@ -89,7 +89,7 @@ def run_tidewire(source_of: Callable[[], Source], lake: Path) -> dict[str, Any]:
     """A sync; what each batch took, and its parts."""
     from tidewire.spark.loop import Job, Loop
     from tidewire.spark.report import PassReport, Point, Silent
-    from tidewire.spark.session import LIGHT, session
+    from tidewire.spark.sessions import LIGHT, session
     from tidewire.spark.snapshot import snapshot
     from tidewire.spark.targets import open_target
 
@@ -129,7 +129,7 @@ def run_by_hand(
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    from tidewire.spark.session import iceberg_catalog_conf, session
+    from tidewire.spark.sessions import iceberg_catalog_conf, session
 
     lake.mkdir(parents=True)
     spark = session("bench", master="local[2]", conf=SETTINGS | dict(conf) | iceberg_catalog_conf("lake", lake))

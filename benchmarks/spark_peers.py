@@ -18,7 +18,7 @@ from tidewire.arrow import BatchDecoder, Plan
 from tidewire.codec import Options, Resources
 from tidewire.model import MySQLType
 from tidewire.registry import MemoryRegistry
-from tidewire.spark.session import session
+from tidewire.spark.sessions import session
 
 COPIES = {"narrow": 200, "wide": 50}
 """How often a thousand messages are repeated, so that starting a job hardly counts."""

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidewire.spark.jars import SETS, fetch
-from tidewire.spark.session import LIGHT_JAVA, session
+from tidewire.spark.sessions import LIGHT_JAVA, session
 
 QUICK = f"{LIGHT_JAVA} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """Java's options in tests. The jars' checksums are known, so that nobody needs to look at their code once more: that is

@@ -22,12 +22,17 @@ VERSIONS = {"3.5": "3.5.7", "4.0": "4.0.1", "4.2": "4.2.0", "4.3": "4.3.0"}
 """The release that is tried of each version; the environment has the one of 4.1."""
 
 
-def installed(folder: Path, release: str) -> Path:
-    """The folder of a release, which is installed there if it is not yet."""
-    goal = folder / release
-    if not (goal / "pyspark").exists():
+OLDEST = ("pyarrow==15.0.2", "numpy==1.26.4")
+"""The oldest pyarrow of the extra ``decode``, with the numpy that it was built for; tried with the Spark of 4.1."""
+
+
+def installed(folder: Path, *packages: str) -> Path:
+    """The folder of some packages, which are installed there if they are not yet."""
+    name, _, release = packages[0].partition("==")
+    goal = folder / f"{name}-{release}"
+    if not (goal / name).exists():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        subprocess.run([*command, "--target", str(goal), f"pyspark=={release}"], check=True)
+        subprocess.run([*command, "--target", str(goal), *packages], check=True)
     return goal
 
 
@@ -51,8 +56,9 @@ def run(variables: Mapping[str, str], *options: str) -> subprocess.CompletedProc
 def main(folder: Path) -> int:
     """Run the tests on all versions and print a line for each; the number of versions on which they fail."""
     failed = 0
-    for name in ("3.5", "4.0", "4.1", "4.2", "4.3", "Connect"):
-        where = installed(folder, VERSIONS[name]) if name in VERSIONS else None
+    packages = {name: (f"pyspark=={release}",) for name, release in VERSIONS.items()} | {"pyarrow": OLDEST}
+    for name in ("3.5", "4.0", "4.1", "4.2", "4.3", "Connect", "pyarrow"):
+        where = installed(folder, *packages[name]) if name in packages else None
         began = time.monotonic()
         done = run(environment("connect" if name == "Connect" else "classic", where))
         last = done.stdout.strip().splitlines()[-1:] or ["no output"]

@@ -90,6 +90,12 @@ def test_a_room_knows_only_the_rooms_below(room: str) -> None:
                 assert rest.split(".")[0] in ALLOWED[room], (path, name)
 
 
+def test_examples_use_public_names_only() -> None:
+    for path in (SOURCE.parent.parent / "examples").glob("*.py"):
+        inside = {name for name in imports(path) if name.startswith("tidewire")}
+        assert inside <= {"tidewire", "tidewire.spark"}, path
+
+
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_codec_offers_the_same_names(name: str) -> None:
     codec = protocol(name)

@@ -25,6 +25,8 @@ from pathlib import Path
 
 from plain_spark import plain_session
 import tidewire.spark as tw
+from tidewire.errors import SyncError
+from tidewire.spark.frames.executors import check_executors
 
 folder = Path(sys.argv[1])
 os.environ["PYTHONPATH"] = str(folder / "without")
@@ -35,7 +37,17 @@ with plain_session(folder) as spark:
         tw.decode(df, "canal-json").collect()
     except Exception as error:
         print(str(error))
+    try:
+        check_executors(spark)
+    except SyncError as error:
+        print(str(error))
     spark.addArtifacts(tw.archive(), pyfile=True)
+    check_executors(spark)
+    for name in ("iceberg", "delta"):
+        try:
+            tw.Sync("file:" + str(folder / "nothing"), folder / "lake", protocol="avro", format=name).run(spark)
+        except Exception as error:
+            print(str(error))
     print([row.kind for row in tw.decode(df, "canal-json").collect()])
 """
 
@@ -48,7 +60,7 @@ def test_the_transforms_work_on_spark_connect() -> None:
 
 
 @pytest.mark.slow
-def test_executors_without_the_package_say_so_and_can_be_sent_it(tmp_path: Path) -> None:
+def test_executors_without_the_package_and_a_session_without_jars_say_so(tmp_path: Path) -> None:
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "sitecustomize.py").write_text(WITHOUT)
 
@@ -63,4 +75,13 @@ def test_executors_without_the_package_say_so_and_can_be_sent_it(tmp_path: Path)
     assert (
         "RuntimeError: the executors do not have the Python package tidewire: install tidewire[decode]" in done.stdout
     )
-    assert done.stdout.splitlines()[-1] == "['bad']", done.stderr
+    *_, sync, iceberg, delta, last = done.stdout.splitlines()
+    assert sync.startswith(
+        "the executors do not have the Python package tidewire: install tidewire[sync] there, or send"
+    )
+    assert last == "['bad']", done.stderr
+    assert iceberg.startswith("this Spark session cannot write Iceberg tables, for it was started without the jar ")
+    assert "the jar sqlite-jdbc" in iceberg
+    assert delta.startswith("this Spark session cannot write Delta tables, for it was started without the jar delta-")
+    assert delta.endswith("tw.session(format='delta') starts one that can")
+    assert "Iceberg" not in delta

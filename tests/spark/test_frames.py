@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyspark
 import pytest
 
 import tidewire.spark as tw
@@ -25,7 +26,10 @@ from plain_spark import KIND, plain_session
 from tidewire import Column, Message, OptionError, RowChange, TableName, TableSchema, UnknownProtocol, protocol
 from tidewire.arrow import BatchDecoder, OpCode, Policy
 from tidewire.codec import Resources
+from tidewire.errors import SyncError
+from tidewire.model import Position
 from tidewire.model.values import float32
+from tidewire.topic.files import FileTopics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +46,7 @@ TOPICS = [
     ("seed11-classic", "craft"),
 ]
 SECRET = "hunter2"
+VARIABLE = "TIDEWIRE_TEST_PASSWORD"
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +57,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def spark(events: Path, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The session that all tests of the suite share; one of its own where a version is tried."""
+    os.environ[VARIABLE] = SECRET  # Java's environment is that of this process when it starts
     if KIND not in os.environ:
         from spark_sessions import small_session
 
@@ -418,3 +424,115 @@ def test_times_of_commits_are_the_wall_clock_of_the_tso(spark: SparkSession) -> 
     (row,) = tw.decode(df, "canal-json").selectExpr("unix_millis(commit_time) as at").collect()
 
     assert row.at == datetime(2021, 12, 20, 13, 30, 49, 196000, timezone.utc).timestamp() * 1000
+
+
+def _in_files(table: pa.Table, folder: Path) -> str:
+    """Messages as a topic in files."""
+    topics = FileTopics(folder)
+    with topics.appending() as appending:
+        for row in table.to_pylist():
+            at = Position(row["topic"], row["partition"], row["offset"])
+            appending.add(at, Message(row["key"], row["value"]))
+    return folder.as_uri()
+
+
+OLD = tuple(int(part) for part in pyspark.__version__.split(".")[:2]) < (4, 0)
+LIMITED = tuple(int(part) for part in pyspark.__version__.split(".")[:2]) >= (4, 2)
+
+
+@pytest.mark.skipif(OLD, reason="Python data sources came with Spark 4.0")
+def test_the_data_source_gives_the_rows_of_decode_as_batch_and_as_stream(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "messages").mkdir()
+    table = messages("seed11", "simple-json")
+    half = table.num_rows // 2
+    df = spark.read.parquet(written(table, tmp_path / "messages"))
+    schemas = tw.learn(df, "simple")
+    wanted = tw.decode(df, "simple", schemas=schemas, values="json")
+    spark.dataSource.register(tw.TicdcSource)
+    place = _in_files(table.slice(0, half), tmp_path / "topics")
+    given = {"protocol": "simple", "schemas": schemas.to_json(), **({"max_messages": "100"} if LIMITED else {})}
+
+    def streamed() -> None:
+        reading = spark.readStream.format("ticdc").options(**given).load(place)
+        writing = reading.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        checkpoint = str(tmp_path / "checkpoint")
+        writing.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+
+    streamed()
+    first = spark.read.parquet(str(tmp_path / "out")).count()
+    _in_files(table.slice(half), tmp_path / "topics")
+    streamed()
+
+    given.pop("max_messages", None)
+    batch = spark.read.format("ticdc").options(**given).load(place)
+    assert batch.schema == wanted.schema
+    assert 0 < first < wanted.count() == batch.count()
+    for found in (batch, spark.read.parquet(str(tmp_path / "out"))):
+        assert found.count() == wanted.count()
+        assert found.exceptAll(wanted.select(*found.columns)).count() == 0
+
+
+@pytest.mark.skipif(OLD, reason="Python data sources came with Spark 4.0")
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({}, "protocol"),
+        ({"protocol": "simple", "values": "variant"}, "a Python data source cannot give VARIANT"),
+        ({"protocol": "simple", "maxOffsetsPerTrigger": "5"}, "is called max_messages here"),
+        ({"protocol": "simple", "speed": "5"}, "speed"),
+        ({"protocol": "simple", "before": "perhaps"}, "before"),
+        *([] if LIMITED else [({"protocol": "simple", "max_messages": "5"}, "needs Spark 4.2, and this is")]),
+    ],
+)
+def test_options_that_the_data_source_cannot_honour_are_refused_by_name(
+    spark: SparkSession, tmp_path: Path, given: dict[str, str], complaint: str
+) -> None:
+    spark.dataSource.register(tw.TicdcSource)
+
+    with pytest.raises(Exception, match=complaint):
+        _ = spark.readStream.format("ticdc").options(**given).load(tmp_path.as_uri()).schema
+
+
+@pytest.mark.skipif(OLD, reason="Python data sources came with Spark 4.0")
+def test_a_password_of_the_data_source_is_in_no_plan_and_no_log(
+    spark: SparkSession, events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spark.dataSource.register(tw.TicdcSource)
+    place = _in_files(messages("seed11", "avro").slice(0, 1), tmp_path / "topics")
+    password = f"${{{VARIABLE}}}" if os.environ.get(KIND) == "connect" else SECRET
+    given = {"protocol": "avro", "schema-registry": f"http://user:{password}@127.0.0.1:1"}
+
+    found = spark.read.format("ticdc").options(**given).load(place)
+    found.explain(True)
+    with pytest.raises(Exception, match="RegistryError") as refused:
+        found.collect()
+
+    assert SECRET not in str(refused.value)
+    assert SECRET not in capsys.readouterr().out
+    for log in events.rglob("*"):
+        assert not log.is_file() or SECRET.encode() not in log.read_bytes()
+
+
+@pytest.mark.skipif(not OLD, reason="it is there")
+def test_the_data_source_says_which_spark_it_needs() -> None:
+    with pytest.raises(OptionError, match=r"need Spark 4\.0"):
+        _ = tw.TicdcSource
+
+
+NEEDED = r"needs Spark( 4\.1|'s driver in its own process), and this is Spark [0-9.Conect]+: tw\.decode, "
+
+
+@pytest.mark.skipif(
+    os.environ.get(KIND) != "connect" and pyspark.__version__.startswith("4.1."), reason="a sync works on this Spark"
+)
+def test_what_needs_another_spark_says_so_and_what_works_here(spark: SparkSession, tmp_path: Path) -> None:
+    sync = tw.Sync(tmp_path.as_uri(), tmp_path / "lake", protocol="simple")
+
+    for beginning in (sync.run, sync.start):
+        with pytest.raises(SyncError, match=f"a sync {NEEDED}"):
+            beginning(spark)
+    if os.environ.get(KIND) != "connect":
+        with pytest.raises(SyncError, match=NEEDED):
+            tw.Lake.for_path(spark, tmp_path)
+        with pytest.raises(SyncError, match=NEEDED):
+            tw.session()

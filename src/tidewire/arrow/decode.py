@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from tidewire.arrow.convert import value_reader
 from tidewire.arrow.kernel import KERNEL, Kernel
 from tidewire.arrow.native import KernelFault, NativeRows, native_rows
-from tidewire.arrow.plan import BufferedRow, Groups, Notice, OpCode, Plan
+from tidewire.arrow.plan import BufferedRow, Groups, Notice, OpCode, Plan, joined
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.scan import encoding_name, scanner_for
 from tidewire.arrow.scan.records import keep
@@ -284,7 +284,7 @@ class _Built:
             for plan in same:
                 lost = invalid if plan.by_codec else again
                 parts += [_without(part, lost) if len(lost) else part for part in self._parts.pop(plan)]
-            batch = _ordered(parts[0] if len(parts) == 1 else pa.concat_batches(parts))
+            batch = _ordered(parts[0] if len(parts) == 1 else joined(parts))
             if batch.num_rows:
                 yield Rows(same[0], batch)
 

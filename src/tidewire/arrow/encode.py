@@ -45,7 +45,7 @@ def encode_batch(
         messages = list(encoder.encode(row_changes(table, rows, policy)))
         written = [message.key for message in messages], [message.value for message in messages]
     keys, values = written
-    return pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+    return pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
 
 
 def row_changes(table: TableSchema, rows: pa.RecordBatch, policy: Policy) -> Iterator[RowChange]:

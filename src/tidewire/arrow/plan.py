@@ -187,3 +187,9 @@ _HEAD = (
     pa.field("_key_only", pa.bool_(), nullable=False),
 )
 _ABSENT = pa.field("_absent", pa.list_(pa.int16()))
+
+
+def joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches of one schema as one. pyarrow has a function for it from 19 on; managed runtimes have older ones."""
+    (whole,) = pa.Table.from_batches(parts).combine_chunks().to_batches() or parts[:1]
+    return whole

@@ -55,7 +55,7 @@ def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
     try:
         from tidewire.cli.demo_page import page
         from tidewire.cli.demo_run import run
-        from tidewire.spark.session import LIGHT
+        from tidewire.spark.sessions import LIGHT
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -14,18 +14,11 @@ from tidewire.cli.config_file import catalog_option
 from tidewire.cli.failures import missing
 from tidewire.cli.lines import write_line
 from tidewire.cli.spark_session import spark_session
-from tidewire.cli.stopping import Stopping, stopping
-from tidewire.errors import SyncError
+from tidewire.cli.stopping import stopping
 from tidewire.sync.config import SyncConfig
 
 if TYPE_CHECKING:
-    from tidewire.spark.ledger import Owner
-    from tidewire.spark.maintain import Maintained, MaintenanceSettings, TableUpkeep
-    from tidewire.storage import Storage
-    from tidewire.sync.catalog_settings import CatalogSettings
-
-ANSWER_SECONDS: Final = 6 * 3600.0
-"""How long a running sync may take: large tables take long to compact."""
+    from tidewire.spark.maintain import Maintained, TableUpkeep
 
 
 @click.command()
@@ -52,9 +45,9 @@ def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_ru
       tidewire maintain /data/lake --older-than 30d
     """
     try:
-        from tidewire.spark.catalogs import catalog_of
+        from tidewire.spark.catalogs import catalog_of, needed_jars
         from tidewire.spark.ledger import required_owner
-        from tidewire.spark.maintain import MaintenanceSettings, parse_age
+        from tidewire.spark.maintain import MaintenanceSettings, asked, maintained, parse_age
         from tidewire.spark.staging import storage_of
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
@@ -62,10 +55,11 @@ def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_ru
     storage = storage_of(target)
     owner = required_owner(storage)
     catalog = catalog_of(storage, owner, config.catalogs)
-    done = None if dry_run else _asked(storage, {"older-than": older_than, "keep": str(keep)})
+    done = None if dry_run else asked(storage, older_than, keep, _tell)
     if done is None:
-        with stopping() as signals:
-            done = _maintained(target, storage, owner, settings, catalog, config, signals)
+        name, jars = "tidewire maintain", needed_jars(target, catalog)
+        with stopping() as signals, spark_session(name, signals, conf=config.spark, jars=jars) as spark:
+            done = maintained(spark, target, owner, settings, catalog, _tell)
     if output == "json":
         for line in (*map(_line, done.tables), _total(done, dry_run)):
             write_line(line)
@@ -77,55 +71,8 @@ def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_ru
         sys.exit(1)
 
 
-def _asked(storage: Storage, arguments: Mapping[str, str]) -> Maintained | None:
-    """What the running sync did; ``None`` if no sync runs."""
-    import msgspec
-
-    from tidewire.spark.ledger import ask
-    from tidewire.spark.maintain import Maintained
-
-    answer = ask(storage, "maintain", arguments, seconds=ANSWER_SECONDS, tell=lambda line: click.echo(line, err=True))
-    if answer is None:
-        return None
-    if not answer.ok:
-        raise SyncError(f"the running sync refused: {' '.join(answer.lines)}")
-    return msgspec.json.decode(answer.lines[0], type=Maintained)
-
-
-def _maintained(
-    target: str,
-    storage: Storage,
-    owner: Owner,
-    settings: MaintenanceSettings,
-    catalog: CatalogSettings | None,
-    config: SyncConfig,
-    signals: Stopping,
-) -> Maintained:
-    """Maintain a target that has no driver; a dry run needs none."""
-    from tidewire.spark.catalogs import needed_jars
-    from tidewire.spark.ledger import Ledger
-    from tidewire.spark.maintain import maintain
-    from tidewire.spark.session import java_process
-    from tidewire.spark.targets import CommitTag, open_target
-
-    jars = needed_jars(target, catalog)
-    with spark_session("tidewire maintain", signals, conf=config.spark, jars=jars) as spark:
-        tables = open_target(spark, target, owner.format, catalog)
-        if settings.dry_run:
-            return maintain(tables, storage, settings)
-        ledger = Ledger.open(storage, owner, jvm=java_process(spark), tell=lambda line: click.echo(line, err=True))
-        try:
-            tag = CommitTag(ledger.owner.id, ledger.epoch.number, ledger.sequence, "maintenance")
-            done = maintain(tables, storage, settings, tag, ledger.epoch.look)
-            found = ledger.recover()
-            if found.unfinished is None and found.published is not None:
-                known = {name: table.version for name, table in found.published.tables.items()}
-                versions = {each.table: each.version for each in done.tables if each.version is not None}
-                if known != {name: versions.get(name, version) for name, version in known.items()}:
-                    ledger.republish(found.state, found.published, versions)
-            return done
-        finally:
-            ledger.close()
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
 
 
 _SIZES = ("files", "deletes", "bytes", "versions")

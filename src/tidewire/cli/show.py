@@ -48,16 +48,17 @@ def show(
     """
     try:
         from tidewire.spark.catalogs import catalog_of, needed_jars
+        from tidewire.spark.lake import Lake
         from tidewire.spark.ledger import ledger_of, required_owner
-        from tidewire.spark.session import LIGHT
-        from tidewire.spark.snapshot import snapshot_of
+        from tidewire.spark.sessions import LIGHT
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
     storage, conf = ledger_of(target), LIGHT | dict(config.spark)
-    catalog = catalog_of(storage, required_owner(storage), config.catalogs)
+    owner = required_owner(storage)
+    catalog = catalog_of(storage, owner, config.catalogs)
     jars = needed_jars(target, catalog)
     with stopping() as signals, spark_session("tidewire show", signals, conf=conf, jars=jars) as spark:
-        found = snapshot_of(spark, target, catalog, at)
+        found = Lake(spark, target, owner, catalog).snapshot(at)
         lines = _tables(found) if table is None else _rows(found, _named(found, table), changes, limit)
     if output == "json":
         for line in lines:

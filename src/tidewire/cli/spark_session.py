@@ -28,7 +28,7 @@ def spark_session(
     jars: Collection[str] | None = None,
 ) -> Iterator[Any]:
     """A Spark session for the time of a block. Spark's log, which is full of stack traces, is shown with --debug."""
-    from tidewire.spark.session import borrowed
+    from tidewire.spark.sessions import borrowed
 
     settings = dict(conf or {})
     debug = click.get_current_context().find_root().params.get("debug")

@@ -205,7 +205,7 @@ def sync(
         shown.told(secrets.hide(f"reading {source.partition('?')[0]}"))
         try:
             from tidewire.spark.prepare import prepared
-            from tidewire.spark.session import LIGHT
+            from tidewire.spark.sessions import LIGHT
         except ModuleNotFoundError as error:
             raise missing(error, "sync") from error
         with closing(prepared(asked, take_over=take_over)) as ready:

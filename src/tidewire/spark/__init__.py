@@ -1,7 +1,9 @@
 """TiDB's change data in a Spark session of one's own: ``import tidewire.spark as tw``.
 
 ``decode``, ``rows``, ``learn`` and ``infer`` are plain transforms of DataFrames, on Spark 3.5 to 4.3 and Spark Connect.
-``Sync`` is the whole way from topics to tables, on Spark 4.1; ``session`` starts a Spark that it can run in.
+``TicdcSource`` is the same as a data source, ``format("ticdc")``, from Spark 4.0 on.
+``Sync`` is the whole way from topics to tables, on Spark 4.1; ``session`` starts a Spark that it can run in. ``Lake``
+reads what a sync wrote, on Spark 4.1 and over Connect.
 """
 
 from __future__ import annotations
@@ -15,23 +17,43 @@ if TYPE_CHECKING:
     from tidewire.spark.frames.learn import infer, learn
     from tidewire.spark.frames.rows import rows
     from tidewire.spark.frames.schemas import Schemas
+    from tidewire.spark.lake import Lake
     from tidewire.spark.running import RunningSync
-    from tidewire.spark.session import session
+    from tidewire.spark.sessions import session
+    from tidewire.spark.snapshot import Snapshot
     from tidewire.spark.sync import Sync, SyncResult
+    from tidewire.spark.ticdc import TicdcSource
 
-__all__ = ["RunningSync", "Schemas", "Sync", "SyncResult", "archive", "decode", "infer", "learn", "rows", "session"]
+__all__ = [
+    "Lake",
+    "RunningSync",
+    "Schemas",
+    "Snapshot",
+    "Sync",
+    "SyncResult",
+    "TicdcSource",
+    "archive",
+    "decode",
+    "infer",
+    "learn",
+    "rows",
+    "session",
+]
 
 _MODULES = {
+    "Lake": "lake",
     "RunningSync": "running",
     "Schemas": "frames.schemas",
+    "Snapshot": "snapshot",
     "Sync": "sync",
     "SyncResult": "sync",
+    "TicdcSource": "ticdc",
     "archive": "frames.executors",
     "decode": "frames.decode",
     "infer": "frames.learn",
     "learn": "frames.learn",
     "rows": "frames.rows",
-    "session": "session",
+    "session": "sessions",
 }
 """The module of each name. It is imported when the name is first used, because not every Spark has what each needs."""
 

@@ -36,7 +36,7 @@ from tidewire.spark.maintain import Maintained, MaintenanceSettings, TableUpkeep
 from tidewire.spark.patience import Patience
 from tidewire.spark.report import Observer, PassReport, Point, Silent, describe, report_of
 from tidewire.spark.requests import carry_out
-from tidewire.spark.session import java_process
+from tidewire.spark.sessions import java_process
 from tidewire.spark.source import Extent, OffsetRange, Source, planned_ranges
 from tidewire.spark.stage import Reader, Stage, folded, with_decimals
 from tidewire.spark.staging import begun, remember_staging

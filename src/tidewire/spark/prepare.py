@@ -25,7 +25,7 @@ from tidewire.spark.loop import Loop
 from tidewire.spark.maintain import Every, parse_age
 from tidewire.spark.report import Observer
 from tidewire.spark.requirements import check_session
-from tidewire.spark.session import own_session
+from tidewire.spark.sessions import own_session
 from tidewire.spark.source import Source, open_source
 from tidewire.spark.source.detect import check_readable, completed, has_watermarks
 from tidewire.spark.staging import check_staging

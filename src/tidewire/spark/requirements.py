@@ -22,6 +22,7 @@ class Needs(NamedTuple):
     name: str
     classes: Mapping[str, str]
     extension: str
+    session_catalog: str | None = None
 
 
 NEEDS: Final[dict[str, Needs]] = {
@@ -37,12 +38,22 @@ NEEDS: Final[dict[str, Needs]] = {
             "delta-storage": "io.delta.storage.LogStore",
         },
         "io.delta.sql.DeltaSparkSessionExtension",
+        "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     ),
 }
 """What each format needs."""
 
 EMBEDDED: Final[Mapping[str, str]] = {"sqlite-jdbc": "org.sqlite.JDBC"}
 """What the embedded Iceberg catalog needs beside it."""
+
+SESSION_CATALOG: Final = "spark.sql.catalog.spark_catalog"
+_EXTENSIONS: Final = "spark.sql.extensions"
+
+
+def check_version(version: str, what: str) -> None:
+    """Refuse a Spark that is not the one that tables can be written and read on."""
+    if not version.startswith(f"{VERSION}."):
+        raise SyncError(f"{what} needs Spark {VERSION}, and this is Spark {version}: {ELSEWHERE}")
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -64,15 +75,14 @@ def check_session(spark: SparkSession, format_: str, *, embedded: bool = False, 
     """
     if is_connect(spark):
         raise SyncError(
-            f"a sync needs Spark's driver in its own process, and this session is Spark Connect: {ELSEWHERE}"
+            f"a sync needs Spark's driver in its own process, and this is Spark Connect: {ELSEWHERE}, and tw.Lake"
         )
-    if not spark.version.startswith(f"{VERSION}."):
-        raise SyncError(f"a sync needs Spark {VERSION}, and this is Spark {spark.version}: {ELSEWHERE}")
+    check_version(spark.version, "a sync")
     needs = NEEDS[format_]
     more = dict(EMBEDDED) if embedded and format_ == "iceberg" else {}
     for each in jars:
         more |= SETS.get(each, {})
-    missing = list(_missing(spark, needs, more))
+    missing = list(_missing(spark, format_, more))
     if missing:
         raise SyncError(
             f"this Spark session cannot write {needs.name} tables, for it was started without {' and '.join(missing)}: "
@@ -80,10 +90,18 @@ def check_session(spark: SparkSession, format_: str, *, embedded: bool = False, 
         )
 
 
-def _missing(spark: SparkSession, needs: Needs, more: Mapping[str, str]) -> Iterator[str]:
+def _missing(spark: SparkSession, format_: str, more: Mapping[str, str]) -> Iterator[str]:
     jvm: Any = spark._jvm
-    for artifact, name in {**needs.classes, **more}.items():
+    for artifact, name in {**NEEDS[format_].classes, **more}.items():
         if not jvm.org.apache.spark.util.Utils.classIsLoadable(name):
             yield f"the jar {artifact}"
-    if needs.extension not in (spark.conf.get("spark.sql.extensions", "") or ""):
-        yield f"spark.sql.extensions={needs.extension}"
+    yield from settings_missing(spark, format_)
+
+
+def settings_missing(spark: SparkSession, format_: str) -> Iterator[str]:
+    """The settings that a session was started without, though a format's tables need them."""
+    extension, catalog = NEEDS[format_].extension, NEEDS[format_].session_catalog
+    if extension not in (spark.conf.get(_EXTENSIONS, "") or ""):
+        yield f"{_EXTENSIONS}={extension}"
+    if catalog is not None and spark.conf.get(SESSION_CATALOG, None) != catalog:
+        yield f"{SESSION_CATALOG}={catalog}"

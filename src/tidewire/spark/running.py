@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidewire.spark.loop import Loop
     from tidewire.spark.prepare import Prepared
     from tidewire.spark.report import PassReport
-    from tidewire.spark.sync import Recorder, Sync, SyncResult
+    from tidewire.spark.sync import Recorder, SyncResult
 
 
 class SyncStatus(StrEnum):
@@ -36,14 +36,15 @@ class RunningSync:
     The thread ends with the process. What it was in the middle of is found by the next start.
     """
 
-    def __init__(self, sync: Sync, spark: SparkSession, recorder: Recorder, *, once: bool, take_over: bool) -> None:
+    def __init__(
+        self, ready: Prepared, spark: SparkSession, recorder: Recorder, *, once: bool, take_over: bool
+    ) -> None:
         self._recorder = recorder
         self._changing = threading.Lock()
         self._loop: Loop | None = None
         self._stop_asked = False
         self._error: BaseException | None = None
         self._result: SyncResult | None = None
-        ready = sync.prepared(spark, take_over=take_over)
         self._thread: Any = InheritableThread(self._run, args=(ready, spark, once, take_over))
         self._thread.name, self._thread.daemon = "tidewire-sync", True
         self._thread.start()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidewire.errors import OptionError
 from tidewire.model import TableName
-from tidewire.model.tso import from_datetime
 from tidewire.spark.apply import Mode, current_rows
-from tidewire.spark.catalogs import catalog_of
-from tidewire.spark.ledger import Owner, ledger_of, required_owner
-from tidewire.spark.publications import Publications, PublishedTable
-from tidewire.spark.targets import Target, open_target
-from tidewire.sync.catalog_settings import CatalogSettings
+from tidewire.spark.ledger import Owner
+from tidewire.spark.publications import PublishedTable
+from tidewire.spark.targets import quoted
+from tidewire.spark.time_travel import Reader
 
 
 class Snapshot(Mapping[str, DataFrame]):
@@ -25,9 +26,9 @@ class Snapshot(Mapping[str, DataFrame]):
     """
 
     def __init__(
-        self, target: Target, owner: Owner, ts: int | None, tables: Mapping[TableName, PublishedTable]
+        self, reader: Reader, owner: Owner, ts: int | None, tables: Mapping[TableName, PublishedTable]
     ) -> None:
-        self._target = target
+        self._reader = reader
         self._names = {str(name): name for name in tables}
         self.time_zone = owner.time_zone
         self.ts = ts
@@ -48,28 +49,27 @@ class Snapshot(Mapping[str, DataFrame]):
     def changes(self, name: str) -> DataFrame:
         """What the table holds: with ``history`` and ``scd2``, the past too."""
         table = self._names[name]
-        return self._target.read(table, self.tables[table].version)
+        return self._reader.read(table, self.tables[table])
+
+    def create_views(self, prefix: str = "") -> dict[str, str]:
+        """Make a temporary view of every table, such as ``shop_orders`` after the prefix; their names by table."""
+        views = {name: f"{prefix}{table.schema}_{table.table}" for name, table in self._names.items()}
+        for view, count in Counter(view.lower() for view in views.values()).items():
+            if count > 1:
+                raise OptionError("prefix", f"{count} tables would have the view {view}; make views of them by hand")
+        for name, view in views.items():
+            self[name].createOrReplaceTempView(quoted(view))
+        return views
 
 
 def snapshot(
-    spark: SparkSession, target: str, at: int | datetime | None = None, *, catalog: Mapping[str, str] = {}
+    spark: SparkSession, target: str, at: int | datetime | None = None, *, catalog: Mapping[str, Any] | None = None
 ) -> Snapshot:
     """All tables of a target as of one upstream moment: the newest published one, or the newest not after ``at``.
 
     ``at`` is a TSO, or a moment with a time zone. ``catalog`` holds settings of the Iceberg catalog that the target
     does not remember because they are secret, such as ``{"token": …}``.
     """
-    storage = ledger_of(target)
-    owner = required_owner(storage)
-    return snapshot_of(spark, target, catalog_of(storage, owner, more=catalog), at)
+    from tidewire.spark.lake import Lake
 
-
-def snapshot_of(
-    spark: SparkSession, target: str, catalog: CatalogSettings | None, at: int | datetime | None = None
-) -> Snapshot:
-    """The same, with the catalog's settings given."""
-    storage = ledger_of(target)
-    owner = required_owner(storage)
-    ts = from_datetime(at, (1 << 18) - 1) if isinstance(at, datetime) else at
-    published = Publications(storage).required(ts)
-    return Snapshot(open_target(spark, target, owner.format, catalog), owner, published.ts, published.tables)
+    return Lake.for_path(spark, target, catalog=catalog).snapshot(at)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidewire.codec import PROTOCOLS
 from tidewire.errors import OptionError
+from tidewire.spark.frames.executors import check_executors
 from tidewire.spark.requirements import check_session
 from tidewire.sync.config import SyncConfig, config_of, read_config
 
@@ -110,6 +111,7 @@ class Sync:
         maintain_every: str | None = None,
         patience: str | None = None,
         keep_rejected_bytes: bool | None = None,
+        staging: str | None = None,
         max_offsets_per_batch: int | None = None,
     ) -> None:
         document = {
@@ -125,6 +127,7 @@ class Sync:
             "maintain-every": maintain_every,
             "patience": patience,
             "keep-rejected-bytes": keep_rejected_bytes,
+            "staging": staging,
             "max-offsets-per-batch": max_offsets_per_batch,
             **_rules(rules),
         }
@@ -163,10 +166,10 @@ class Sync:
         The session's settings are left as they are. ``take_over`` replaces a driver that runs somewhere else, and
         ``on_report`` is called after each pass.
         """
+        recorder, ready = Recorder(on_report), self.prepared(spark, take_over=take_over)
         from tidewire.spark.prepare import driven
 
-        recorder = Recorder(on_report)
-        with closing(self.prepared(spark, take_over=take_over)) as ready, ready.loop(spark, recorder) as loop:
+        with closing(ready), ready.loop(spark, recorder) as loop:
             for note in ready.notes:
                 recorder.told(note)
             state = driven(loop, recorder, once=once, take_over=take_over)
@@ -181,15 +184,17 @@ class Sync:
         take_over: bool = False,
     ) -> RunningSync:
         """Sync in a thread of its own until it is stopped. What can be refused beforehand is refused here."""
+        ready = self.prepared(spark, take_over=take_over)
         from tidewire.spark.running import RunningSync
 
-        return RunningSync(self, spark, Recorder(on_report), once=once, take_over=take_over)
+        return RunningSync(ready, spark, Recorder(on_report), once=once, take_over=take_over)
 
     def prepared(self, spark: SparkSession | None = None, *, take_over: bool = False) -> Prepared:
         """Check the session, if there is one yet, then look at the source; what :meth:`run` goes on from."""
         config = self._config
         if spark is not None:
             check_session(spark, config.target_format or "iceberg", embedded=not config.catalogs)
+            check_executors(spark)
         from tidewire.spark.prepare import prepared
 
         return prepared(config, take_over=take_over)

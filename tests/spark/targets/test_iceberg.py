@@ -17,7 +17,7 @@ from spark.targets.tags import tag
 from tidewire.errors import Fenced, OptionError, Retry
 from tidewire.model import TableName
 from tidewire.spark.apply.compact import compact
-from tidewire.spark.session import iceberg_catalog_conf
+from tidewire.spark.sessions import iceberg_catalog_conf
 from tidewire.spark.targets import AddColumn, CommitTag, Field, IcebergTarget, TargetError, iceberg_swap
 from tidewire.spark.targets.iceberg_catalog import IcebergTable
 from tidewire.spark.targets.iceberg_rename import DROPPED, MOVING

@@ -17,7 +17,7 @@ from spark.targets.tags import tag
 from tidewire.errors import ForeignTable
 from tidewire.model import TableName
 from tidewire.spark.loop import Job, Loop
-from tidewire.spark.session import iceberg_catalog_conf
+from tidewire.spark.sessions import iceberg_catalog_conf
 from tidewire.spark.source import FileSource
 from tidewire.spark.targets import Field, IcebergTarget, TargetError, open_target
 from tidewire.spark.targets.iceberg_rename import DROPPED, MOVING, digest_of

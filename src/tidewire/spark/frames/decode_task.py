@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow import BatchDecoder, Decoded, Plan
+from tidewire.arrow.plan import joined
 from tidewire.arrow.row_json import json_rows
 from tidewire.model import Bootstrap, Ddl, DdlType, Event, TableName, Watermark
 from tidewire.model.tso import LOGICAL_BITS
@@ -83,7 +84,7 @@ class _Task:
         if others:
             parts.append(_few(others, messages))
         if len(parts) > 1:
-            together = pa.concat_batches(parts)
+            together = joined(parts)
             order = pc.sort_indices(together, [(_POS, "ascending"), ("sub", "ascending")])
             parts = [together.take(order)]
         for part in parts:
@@ -115,7 +116,7 @@ class _Task:
             _POS: positions,
         }
         missing = {field.name: pa.nulls(count, field.type) for field in _PLACED if field.name not in columns}
-        return pa.record_batch({**columns, **missing}, schema=_PLACED)
+        return pa.RecordBatch.from_pydict({**columns, **missing}, schema=_PLACED)
 
     def _controls(self, decoded: Decoded) -> Iterator[dict[str, Any]]:
         for pos, sub, event in decoded.controls:
@@ -200,7 +201,7 @@ def _few(rows: list[dict[str, Any]], messages: pa.RecordBatch) -> pa.RecordBatch
     }
     columns |= {name: messages.column(name).take(positions) for name in _PLACE}
     columns["commit_time"] = commit_times(columns["commit_ts"])
-    return pa.record_batch(columns, schema=_PLACED)
+    return pa.RecordBatch.from_pydict(columns, schema=_PLACED)
 
 
 def _names(absent: pa.ListArray, plan: Plan) -> pa.ListArray:

@@ -5,18 +5,31 @@ from __future__ import annotations
 import json
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zipfile import ZIP_DEFLATED, ZipFile
+
+from tidewire.errors import SyncError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 MapBatches: TypeAlias = "Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 """What ``mapInArrow`` takes."""
+
+
+_TEXTS: Final[Mapping[str, str]] = {
+    "missing": "the executors do not have the Python package {}: {}",
+    "version": "the executors have tidewire {}, the driver has {}: install the same",
+    "tidewire": "install tidewire[decode] there, or send the code with spark.addArtifacts(tw.archive(), pyfile=True) "
+    "or spark-submit --py-files",
+    "other": "install tidewire[decode] there",
+}
+"""What is said of executors that lack something, and what to do, by the package that is missing."""
 
 
 def on_executors(module: str, settings: Mapping[str, Any]) -> MapBatches:
@@ -28,7 +41,7 @@ def on_executors(module: str, settings: Mapping[str, Any]) -> MapBatches:
     """
     from tidewire import __version__ as version
 
-    packed = zlib.compress(json.dumps(dict(settings)).encode())
+    packed, texts = zlib.compress(json.dumps(dict(settings)).encode()), dict(_TEXTS)
 
     def tidewire_messages(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import json
@@ -40,18 +53,36 @@ def on_executors(module: str, settings: Mapping[str, Any]) -> MapBatches:
             task: Any = import_module("tidewire.spark.frames." + module)
         except ModuleNotFoundError as error:
             missing = (error.name or "").partition(".")[0]
-            way = (
-                "install tidewire[decode] there, or send the code with spark.addArtifacts(tw.archive(), pyfile=True) "
-                "or spark-submit --py-files"
-                if missing == "tidewire"
-                else "install tidewire[decode] there"
-            )
-            raise RuntimeError(f"the executors do not have the Python package {missing}: {way}") from None
+            raise RuntimeError(texts["missing"].format(missing, texts.get(missing, texts["other"]))) from None
         if found != version:
-            raise RuntimeError(f"the executors have tidewire {found}, the driver has {version}: install the same")
+            raise RuntimeError(texts["version"].format(found, version))
         return task.run(json.loads(zlib.decompress(packed)), batches)  # type: ignore[no-any-return]
 
     return tidewire_messages
+
+
+def check_executors(spark: SparkSession, packages: Sequence[str] = ("tidewire", "msgspec", "obstore")) -> None:
+    """Refuse executors that lack a package that a sync needs there; :class:`SyncError` with the way out."""
+    from tidewire import __version__ as version
+
+    def first_lack(_: object) -> tuple[str, str]:
+        from importlib import import_module
+
+        for name in packages:
+            try:
+                found = import_module(name)
+            except ModuleNotFoundError:
+                return name, ""
+            if name == "tidewire" and found.__version__ != version:
+                return "", str(found.__version__)
+        return "", ""
+
+    missing, other = spark.sparkContext.parallelize([0], 1).map(first_lack).collect()[0]
+    if missing:
+        way = _TEXTS.get(missing, _TEXTS["other"]).replace("[decode]", "[sync]")
+        raise SyncError(_TEXTS["missing"].format(missing, way))
+    if other:
+        raise SyncError(_TEXTS["version"].format(other, version))
 
 
 def archive(path: str | Path | None = None) -> str:

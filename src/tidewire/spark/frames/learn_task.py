@@ -30,7 +30,7 @@ def run(settings: Mapping[str, Any], batches: Iterable[pa.RecordBatch]) -> Itera
         fresh = [line for line in dict.fromkeys(lines) if line not in known]
         known.update(fresh)
         if fresh:
-            yield pa.record_batch({"found": pa.array(fresh, pa.string())}, schema=FOUND)
+            yield pa.RecordBatch.from_pydict({"found": pa.array(fresh, pa.string())}, schema=FOUND)
 
 
 def _schemas(settings: Mapping[str, Any], batches: Iterable[pa.RecordBatch]) -> Iterator[list[str]]:

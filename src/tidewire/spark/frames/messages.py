@@ -100,7 +100,7 @@ class Decoding:
 
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns of messages in the types the decoder takes; Spark can be told to use wider ones."""
-    return pa.record_batch(
+    return pa.RecordBatch.from_pydict(
         {name: _cast(batch.column(name), type_) for name, type_ in _TYPES.items() if name in batch.schema.names}
     )
 

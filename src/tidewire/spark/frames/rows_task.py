@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from tidewire.arrow import BatchDecoder, OpCode, Plan, Policy, arrow_type
 from tidewire.arrow.cast import cast
+from tidewire.arrow.plan import joined
 from tidewire.model import Column, TableName
 from tidewire.spark.frames.decode_task import OPS
 from tidewire.spark.frames.messages import Decoding, empty_messages, table_name, unreadable
@@ -72,7 +73,7 @@ class _Task:
         ]
         if not parts:
             return None
-        together = pa.concat_batches(parts)
+        together = joined(parts)
         order = pc.sort_indices(together, [(name, "ascending") for name in _ORDER])
         return together.take(order).select(self._schema.names)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidewire.spark.maintain.by_hand import asked, maintained
 from tidewire.spark.maintain.retention import parse_age
 from tidewire.spark.maintain.run import Maintained, MaintenanceSettings, TableUpkeep, maintain
 from tidewire.spark.maintain.schedule import DEFAULT, Every, Upkeep, told
@@ -13,7 +14,9 @@ __all__ = [
     "MaintenanceSettings",
     "TableUpkeep",
     "Upkeep",
+    "asked",
     "maintain",
+    "maintained",
     "parse_age",
     "told",
 ]

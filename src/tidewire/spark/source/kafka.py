@@ -199,7 +199,7 @@ def _gathered(positions: Iterable[Position]) -> Iterator[OffsetRange]:
 
 def _columns(at: Partition, messages: list[Any]) -> pa.RecordBatch:
     count = len(messages)
-    return pa.record_batch(
+    return pa.RecordBatch.from_pydict(
         {
             "key": pa.array([message.key() for message in messages], pa.binary()),
             "value": pa.array([message.value() for message in messages], pa.binary()),

@@ -31,7 +31,7 @@ from tidewire.ddl.edits import Place
 from tidewire.errors import ColumnError, Fenced, Retry, SyncError, TidewireError
 from tidewire.errors import TargetError as TargetError
 from tidewire.model import TableName
-from tidewire.spark.session import activate, cloned
+from tidewire.spark.sessions import activate, cloned
 from tidewire.spark.targets.files import FileChange, StoredTable
 from tidewire.sync.table_options import TableOptions
 

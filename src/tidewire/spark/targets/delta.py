@@ -42,7 +42,7 @@ from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 _DATA: Final = "data"
 _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _SNAPSHOT_PARTITIONS: Final = "spark.databricks.delta.snapshotPartitions"
-_ONLY_RECENT: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+ONLY_RECENT: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 
 _CHECKSUMS: Final = "spark.databricks.delta.writeChecksumFile.enabled"
 
@@ -67,7 +67,7 @@ class DeltaTarget:
             spark.conf.set(_SNAPSHOT_PARTITIONS, "2")  # the default, 50, is for logs of millions of files
         if spark.conf.get(_CHECKSUMS, None) is None:
             spark.conf.set(_CHECKSUMS, "false")  # a commit takes a third of the time without them
-        spark.conf.set(_ONLY_RECENT, "false")  # a version is readable as long as it is kept, and not for a week
+        spark.conf.set(ONLY_RECENT, "false")  # a version is readable as long as it is kept, and not for a week
         self._spark = spark
         self.context = spark.sparkContext
         self._stored: dict[str, StoredTable] = {}

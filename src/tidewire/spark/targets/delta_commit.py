@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from tidewire.errors import ColumnError
 from tidewire.model import TableName
-from tidewire.spark.session import activate
+from tidewire.spark.sessions import activate
 from tidewire.spark.targets.base import (
     AddColumn,
     ColumnChange,

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tidewire.errors import OptionError
 from tidewire.model import TableName
-from tidewire.spark.session import activate, iceberg_catalog_conf
+from tidewire.spark.sessions import activate, iceberg_catalog_conf
 from tidewire.spark.targets.access import IcebergAccess, access_to
 from tidewire.spark.targets.base import (
     ColumnChange,
@@ -106,7 +106,7 @@ _PROPERTIES: Mapping[str, str] = {
 class IcebergTarget:
     """Iceberg tables in a folder, or in any catalog that Spark can be told of.
 
-    ``catalog_conf`` holds settings such as ``spark.sql.catalog.NAME.type``. Without it the catalog is embedded, and
+    ``catalog`` holds settings such as ``spark.sql.catalog.NAME.type``. Without it the catalog is embedded, and
     its name in Spark and for pyiceberg, :attr:`catalog`, comes from the folder. New tables have ``format_version``: 3
     keeps dead rows in deletion vectors, 2 in files of positions.
     """
@@ -115,14 +115,14 @@ class IcebergTarget:
         self,
         spark: SparkSession,
         folder: str | Path,
-        catalog_conf: Mapping[str, str] | None = None,
+        catalog: Mapping[str, str] | None = None,
         format_version: int = 3,
     ) -> None:
         self.uri = str(folder)
         self.place = without_secrets(self.uri)
         self._properties = {**_PROPERTIES, "format-version": str(format_version)}
-        self._root = None if catalog_conf else _local(folder)
-        settings = _configured(catalog_conf) if catalog_conf else _embedded(_local(folder))
+        self._root = None if catalog else _local(folder)
+        settings = catalog_conf(folder, catalog)
         for key, value in settings.items():
             spark.conf.set(key, value)
         self.catalog = catalog_name(settings)
@@ -456,6 +456,11 @@ class IcebergTarget:
                 if table.uuid == identity:
                     return place
         raise TargetError(f"the table that {name} was is not in {self.place} any more: no table has uuid {identity}")
+
+
+def catalog_conf(folder: str | Path, given: Mapping[str, str] | None) -> dict[str, str]:
+    """Spark's settings of the catalog of a target: the one that is given, or the one in the folder."""
+    return _configured(given) if given else _embedded(_local(folder))
 
 
 def _local(folder: str | Path) -> Path:

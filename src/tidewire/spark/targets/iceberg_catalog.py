@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from tidewire.ddl.edits import Place
 from tidewire.errors import ColumnError, NameRefused, OptionError
 from tidewire.model import TableName
-from tidewire.spark.session import activate
+from tidewire.spark.sessions import activate
 from tidewire.spark.targets.base import (
     AddColumn,
     ColumnChange,

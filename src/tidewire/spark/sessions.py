@@ -10,25 +10,24 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from tidewire.errors import MissingExtra, OptionError
 from tidewire.spark.frames.executors import archive
 from tidewire.spark.jars import complete_sets, java, spark_jars
-from tidewire.spark.requirements import EMBEDDED, NEEDS
+from tidewire.spark.requirements import EMBEDDED, NEEDS, SESSION_CATALOG, check_version
 
 try:
     from pyspark import SparkConf, SparkContext
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
-except ImportError as error:
-    raise MissingExtra("pyspark", "spark") from error
-
-_OF_DELTA = {
-    # Delta wants to be the session catalog even where its tables are named by path; Iceberg's catalogs stand beside it.
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
+except ModuleNotFoundError as error:
+    if error.name == "pyspark":
+        raise MissingExtra("pyspark", "spark") from error
+    check_version(import_module("pyspark").__version__, "this")
+    raise
 
 _HIDDEN = r"(?i)secret|password|passwd|token|credential|access[.-]?key|account[.-]?key|sas|private|ur[il]"
 """The names of settings whose values Spark must not show: Spark's own words, and those of catalogs and stores."""
@@ -96,11 +95,14 @@ def session(
     started, the master, the jars and all settings it was given are left as they are. On a cluster executors get this
     very code of tidewire, whether they have it installed or not.
     """
+    check_version(import_module("pyspark").__version__, "a session for syncs")
     if format is not None and format not in NEEDS:
         raise OptionError("format", f"{format!r} is not one of {', '.join(NEEDS)}")
     formats = tuple(NEEDS) if format is None else (format,)
     extensions = [NEEDS[each].extension for each in formats]
-    usual = _SETTINGS | {"spark.sql.extensions": ",".join(extensions)} | (_OF_DELTA if "delta" in formats else {})
+    usual = _SETTINGS | {"spark.sql.extensions": ",".join(extensions)}
+    for each in formats:  # Delta wants to be the session catalog even where its tables are named by path
+        usual |= {SESSION_CATALOG: found} if (found := NEEDS[each].session_catalog) else {}
     settings = dict(conf or {})
     builder = SparkSession.Builder().appName(name)
     begin = SparkSession.getActiveSession() is None
@@ -238,16 +240,10 @@ def cloned(spark: SparkSession) -> SparkSession:
 
 @contextmanager
 def own_session(spark: SparkSession) -> Iterator[SparkSession]:
-    """A clone with the settings that rows depend on, for the time of a block; the given session stays as it is.
-
-    Delta's catalog stands in it only if Delta is there: then its tables can be read and written by path.
-    """
+    """A clone with the settings that rows depend on, for the time of a block; the given session stays as it is."""
     own = cloned(spark)
     for name, value in (*_ROWS.items(), ("spark.sql.redaction.options.regex", _HIDDEN)):
         own.conf.set(name, value)
-    if NEEDS["delta"].extension in (own.conf.get("spark.sql.extensions", "") or ""):
-        for name, value in _OF_DELTA.items():
-            own.conf.set(name, value)
     try:
         yield own
     finally:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tidewire.errors import OptionError
 from tidewire.spark.requirements import NEEDS
-from tidewire.spark.session import cloned, iceberg_catalog_conf, java_process, own_session, session
+from tidewire.spark.sessions import cloned, iceberg_catalog_conf, java_process, own_session, session
 
 COLUMNS = "id BIGINT, s STRING, v ARRAY<FLOAT>, at TIMESTAMP_NTZ, d DECIMAL(38,10), u DECIMAL(20,0), b BINARY"
 PROPERTIES = "'format-version' = '3', 'write.merge.mode' = 'merge-on-read'"

@@ -1,0 +1,114 @@
+"""How much CPU does ``tw.decode`` take, against the job that stages the same messages for a sync?
+
+Canal-JSON messages in Parquet files are decoded into a sink that throws rows away. Staging reads the same files and
+writes typed ones. Each way runs in a process of its own, some times over; after the warm-up the best pass counts.
+``tw.decode`` as JSON must take at most 1.15 times what staging takes; as VARIANT it is shown beside it, because Java
+parses that.
+
+    python benchmarks/bench_decode.py --rows 100000 --columns 6      a quick run
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_sync import written
+from pipelines import COLUMNS, OPTIONS, SETTINGS, cpu_seconds, timed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROWS, PASSES, WARM_UP = 500_000, 5, 2
+STAGING = "staging"
+WAYS = (STAGING, "decode, json", "decode, json, no before", "decode, variant")
+MOST = {"decode, json": 1.15}
+
+
+def staging(spark: SparkSession, folder: Path) -> Callable[[], object]:
+    """The staging job, over all messages."""
+    from tidewire.spark.source import FileSource, planned_ranges
+    from tidewire.spark.stage import Reader, Stage
+    from tidewire.storage import open_storage
+    from tidewire.sync.replays import Replays
+    from tidewire.topic.files import FileTopics
+
+    source = FileSource(FileTopics(folder / "topics"))
+    stage = Stage(spark, source, open_storage(str(folder / "staged")), 1)
+    ranges = planned_ranges(source.partitions(), {}, 1 << 60, per_task=ROWS // 4)
+    reader = Reader("canal-json", OPTIONS)
+    return lambda: stage.run(ranges, 1, reader, Replays(), ends=dict)
+
+
+def decoding(way: str, spark: SparkSession, folder: Path) -> Callable[[], object]:
+    """``tw.decode`` into nothing."""
+    import tidewire.spark as tw
+
+    files = spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+    _, values, *rest = way.split(", ")
+    decoded = tw.decode(
+        files.parquet(str(folder / "topics")),
+        "canal-json",
+        options=OPTIONS,
+        values="variant" if values == "variant" else "json",
+        before=not rest,
+    )
+    return lambda: decoded.write.format("noop").mode("overwrite").save()
+
+
+def run_child(way: str, folder: Path) -> None:
+    """One way, alone in its process: prints the CPU-seconds of each pass."""
+    from tidewire.spark.sessions import LIGHT, session
+
+    spark = session("bench", master="local[2]", conf=SETTINGS | LIGHT)
+    work = staging(spark, folder) if way == STAGING else decoding(way, spark, folder)
+    passes = []
+    for _ in range(PASSES):
+        before = cpu_seconds()
+        work()
+        passes.append(cpu_seconds() - before)
+    print(json.dumps({"passes": passes}))
+    spark.stop()
+
+
+def results(rows: int, widths: list[int]) -> Iterator[dict[str, Any]]:
+    """Each way and width, and its ratio to staging."""
+    with tempfile.TemporaryDirectory(prefix="tidewire-bench-") as name:
+        for width in widths:
+            folder = Path(name, str(width))
+            written(folder, rows, rows // 2, width)
+            best = {way: min(timed(__file__, way, str(folder))["passes"][WARM_UP:]) for way in WAYS}
+            for way in WAYS:
+                found = {"way": way, "columns": width, "rows": rows, "cpu": best[way]}
+                yield found | {"ratio": best[way] / best[STAGING], "most": MOST.get(way)}
+
+
+def measure() -> list[dict[str, Any]]:
+    """Each way and width, and the most it may take."""
+    return list(results(ROWS, list(COLUMNS)))
+
+
+def line(found: dict[str, Any]) -> str:
+    """A result as text."""
+    most = "" if found["most"] is None else f"  at most {found['most']:.2f}"
+    return (
+        f"{found['way']:24} {found['columns']:3} columns {found['rows'] / found['cpu']:9,.0f} rows/CPU-s "
+        f"{found['cpu']:6.2f} s  ratio to staging {found['ratio']:.2f}{most}"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--columns", type=int, nargs="+", default=list(COLUMNS))
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        run_child(arguments.child[0], Path(arguments.child[1]))
+    else:
+        for each in results(arguments.rows, arguments.columns):
+            print(line(each), flush=True)
