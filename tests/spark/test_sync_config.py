@@ -177,6 +177,8 @@ def test_tables_are_routed_masked_and_kept_in_their_modes(spark: SparkSession, t
         (RULES.replace("lake.people", "lake.users"), "its name in the target is lake.people, and would be lake.users"),
         (RULES.replace('note = "drop", ', ""), "its mask of note is drop, and would be none"),
         (RULES.replace('mode = "scd2"', ""), "its mode is scd2, and would be mirror"),
+        (f'{RULES}partition = ["bucket(4, id)"]', r"its partition is none, and would be bucket\(4, id\)"),
+        (f'{RULES}sort = ["v", "id"]', "its sort is none, and would be v, id"),
     ):
         with pytest.raises(SyncError, match=complaint):
             synced(spark, topics, target, job(changed, SALT="pepper"))

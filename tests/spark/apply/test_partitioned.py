@@ -15,7 +15,7 @@ from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, TypedC
 from tidewire.ddl.edits import Place
 from tidewire.errors import StepImpossible
 from tidewire.model import Column, TableName, TableSchema
-from tidewire.spark.apply import Mode, check, execute
+from tidewire.spark.apply import Mode, check, current_rows, execute
 from tidewire.spark.apply.compact import compact
 from tidewire.spark.apply.find import Opened
 from tidewire.spark.apply.fold import FILES
@@ -82,16 +82,14 @@ class Feed:
 
     def check(self) -> None:
         """The rows are those of upstream, each once, for Spark, and for PyIceberg with a filter that prunes."""
-        found = self.target.read(self.table.name)
-        if self.mode is Mode.SCD2:
-            found = found.where("_tw_valid_to IS NULL").drop("_tw_valid_from", "_tw_valid_to")
+        found = current_rows(self.mode, self.target.read(self.table.name), (ID,))
         got = sorted(found.toArrow().to_pylist(), key=lambda each: each["id"])
         assert got == [self.rows[key] for key in sorted(self.rows)]
         for key in [*self.rows][:3]:
             assert found.where(f"id = {key}").count() == 1
 
 
-MODES = [("iceberg", Mode.MIRROR), ("iceberg", Mode.SCD2)]
+MODES = [("iceberg", mode) for mode in Mode]
 
 
 @pytest.mark.parametrize(("target", "mode"), MODES, indirect=["target"])
