@@ -32,11 +32,17 @@ ID, NAME = Column.of("id", "int", primary_key=True), Column.of("name", "varchar(
 LARGE = 30 << 20
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three small files are worth a new one."""
+    monkeypatch.setattr(module, "FEW_FILES", 3)
+
+
 def passes(target: Target, folder: Path, table: TableSchema, mode: Mode) -> dict[int, str]:
     """A few passes of new, changed and deleted rows; the rows that are left."""
     execute(Create(table, 1), target, tag(), mode)
     rows: dict[int, str] = {}
-    for number in range(FEW_FILES + 1):
+    for number in range(4):
         ts = 10 * number + 10
         changes: list[Change] = []
         for key in range(number % 3, 60, 3):
@@ -53,6 +59,7 @@ def all_rows(target: Target, table: TableSchema, version: str | None = None) -> 
     return sorted(map(tuple, target.read(table.name, version).collect()), key=repr)
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize(
     ("target", "mode"), [*(("iceberg", mode) for mode in Mode), ("delta", Mode.MIRROR)], indirect=["target"]
 )
@@ -78,6 +85,7 @@ def test_a_table_in_order_has_the_same_rows_in_few_files(
         assert all(upper < lower for (_, upper), (lower, _) in pairwise(bounds))
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("format_version", [2, 3])
 def test_rows_keep_their_ids_and_dead_ones_are_gone(spark: SparkSession, tmp_path: Path, format_version: int) -> None:
     target = IcebergTarget(spark, tmp_path / "lake", format_version=format_version)
@@ -100,6 +108,8 @@ def test_rows_keep_their_ids_and_dead_ones_are_gone(spark: SparkSession, tmp_pat
     assert not compact(target, table.name, tag(), table)
 
 
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("target", ["iceberg"], indirect=True)
 def test_another_program_changes_the_table_and_the_work_begins_again(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +132,7 @@ def test_another_program_changes_the_table_and_the_work_begins_again(
     assert {row[0]: row[1] for row in all_rows(target, table)} == rows
 
 
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("target", ["iceberg"], indirect=True)
 def test_a_table_that_never_rests_is_left_and_said_so(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
