@@ -187,6 +187,24 @@ def test_tables_are_routed_masked_and_kept_in_their_modes(spark: SparkSession, t
 
 
 @pytest.mark.slow
+def test_a_rule_that_does_not_fit_holds_its_table_until_it_is_corrected(spark: SparkSession, tmp_path: Path) -> None:
+    topics, target = FileTopics(tmp_path / "topics"), tmp_path / "target"
+    rule = '[[tables]]\nmatch = ["shop.orders"]\npartition = ["bucket(2, nothing)"]\n'
+    rows_ = (put(20, ORDERS, 1, "one"), put(20, TMP, 1, "other"))
+    appended(topics, created(9, TMP), created(10, ORDERS), *rows_, Watermark(30))
+
+    (hold,) = synced(spark, topics, target, job(rule)).holds
+
+    assert hold.table == ORDERS.name
+    assert "the rule for shop.orders has column nothing in its partition, which the table does not have" in hold.reason
+    assert rows(spark, target, "shop.tmp_1") == [{"id": 1, "v": "other"}]
+    state = synced(spark, topics, target, job(rule.replace("nothing", "ID")))
+    assert not state.holds
+    assert rows(spark, target, "shop.orders") == [{"id": 1, "v": "one"}]
+    assert open_target(spark, str(target), "iceberg").partition_columns(ORDERS.name) == ("id",)
+
+
+@pytest.mark.slow
 def test_what_cannot_be_is_refused_when_the_tables_are_known(spark: SparkSession, tmp_path: Path) -> None:
     topics = FileTopics(tmp_path / "topics")
     appended(topics, created(10, ORDERS), created(10, TMP), put(20, ORDERS, 1, "one"), Watermark(30))
