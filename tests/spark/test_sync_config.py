@@ -17,12 +17,14 @@ from tidewire.codec import PROTOCOLS
 from tidewire.errors import OptionError, SyncError, SyncStopped
 from tidewire.model import Column, Ddl, Event, RowChange, TableName, TableSchema, Watermark
 from tidewire.spark.apply import Mode
+from tidewire.spark.ledger import Request, ledger_of
 from tidewire.spark.loop import Job
 from tidewire.spark.report import Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.stage import Reader
 from tidewire.spark.targets import open_target
 from tidewire.sync.config import MODES, read_config
+from tidewire.sync.documents import encode
 from tidewire.sync.rules import hashed
 from tidewire.sync.state import HoldKind
 from tidewire.topic.files import FileTopics
@@ -198,6 +200,7 @@ def test_a_rule_that_does_not_fit_holds_its_table_until_it_is_corrected(spark: S
     assert hold.table == ORDERS.name
     assert "the rule for shop.orders has column nothing in its partition, which the table does not have" in hold.reason
     assert rows(spark, target, "shop.tmp_1") == [{"id": 1, "v": "other"}]
+    ledger_of(str(target)).put("requests/r", encode(Request("r", "retry", {})))
     state = synced(spark, topics, target, job(rule.replace("nothing", "ID")))
     assert not state.holds
     assert rows(spark, target, "shop.orders") == [{"id": 1, "v": "one"}]

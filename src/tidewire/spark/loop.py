@@ -143,8 +143,9 @@ class Loop:
         if document is not None:
             state = self.execution.state
             known = [table for table in state.tables.values() if state.target_tables.get(table.name.folded) is not None]
-            known += [each.file.shape for each in state.pending]
-            broken = broken_promises(self._rules_of(document), self._job.rules, known, self._mode_by)
+            made = {table.name for table in known}
+            staged = [each.file.shape for each in state.pending if each.file.shape.name not in made]
+            broken = broken_promises(self._rules_of(document), self._job.rules, known, self._mode_by, staged)
             if broken:
                 raise SyncError(
                     f"rules about tables that are made cannot change. {'; '.join(dict.fromkeys(broken))}. "

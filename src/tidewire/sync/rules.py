@@ -338,17 +338,25 @@ def _listed(parts: Sequence[object]) -> str:
 
 
 def broken_promises(
-    old: Rules, new: Rules, tables: Sequence[TableSchema], mode: Callable[[Rules, TableName], str]
+    old: Rules,
+    new: Rules,
+    tables: Sequence[TableSchema],
+    mode: Callable[[Rules, TableName], str],
+    staged: Sequence[TableSchema] = (),
 ) -> list[str]:
-    """What the new rules say otherwise of tables that are made already, in words."""
+    """What the new rules say otherwise of tables that are made already, in words.
+
+    Of ``staged`` tables only rows are kept so far, so how they are laid out can still change.
+    """
     found = []
-    for table in tables:
+    for table in (*tables, *staged):
         name = table.name
+        was, will_be = (NO_OPTIONS if table in staged else rules.of(name).options for rules in (old, new))
         for what, before, now in (
             ("name in the target", str(old.route(name)), str(new.route(name))),
             ("mode", mode(old, name), mode(new, name)),
-            ("partition", _listed(old.of(name).options.partition), _listed(new.of(name).options.partition)),
-            ("sort", _listed(old.of(name).options.sort), _listed(new.of(name).options.sort)),
+            ("partition", _listed(was.partition), _listed(will_be.partition)),
+            ("sort", _listed(was.sort), _listed(will_be.sort)),
             *(
                 (f"mask of {column.name}", old.of(name).of(column.name), new.of(name).of(column.name))
                 for column in table.columns

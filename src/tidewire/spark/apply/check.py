@@ -65,7 +65,10 @@ def _create(step: Create, mode: Mode, policy: Policy) -> Iterator[str]:
             yield f"rows of {step.table.name} cannot be in order of column {name}: it is a list"
 
 
-_MISSING = "the rule for {table} has column {name} in its {part}, which the table does not have: correct the rule"
+_MISSING = (
+    "the rule for {table} has column {name} in its {part}, which the table does not have: correct the rule, and "
+    "retry the hold"
+)
 
 
 def _merge(step: Merge, mode: Mode, policy: Policy) -> Iterator[str]:
