@@ -143,6 +143,13 @@ BENCHES = (
         partial(tables.listed, tables.FRESHNESS),
     ),
     Bench(
+        "bench_cold",
+        "Cold start",
+        "`tidewire sync --once` reads Canal-JSON changes of 6 columns from a real Kafka and stops: CPU time of the whole "
+        "process tree, from the start of the process to its end. A thousand changes cost little more than the start.",
+        partial(tables.listed, tables.COLD),
+    ),
+    Bench(
         "bench_growth",
         "Growth",
         "Small batches of Canal-JSON go through a whole sync into Iceberg while one thing grows. The time of a batch "

@@ -132,6 +132,14 @@ GROWTH = {
     "transaction": "rows of one transaction",
 }
 
+TITLES = {
+    "tables": "tables that stand still",
+    "busy": "tables that change",
+    "partitions": "partitions",
+    "rows": "rows in the table",
+    "transaction": "rows in a transaction",
+}
+
 
 def growth(rows: Rows) -> Figure:
     """CPU time per batch against what grows, with a line for growth in proportion, and the batches one by one."""
@@ -149,6 +157,7 @@ def growth(rows: Rows) -> Figure:
         axes.loglog(sizes, [seconds[0] * size / sizes[0] for size in sizes], ":", color=PLAIN, label="in proportion")
         axes.set_ylim(min(seconds) / 3, max(seconds) * 10)
         sketched(axes, GROWTH[question], "CPU-seconds a batch")
+        axes.set_title(f"More {TITLES[question]}", fontsize=10)
         axes.legend(fontsize=8)
     for row in by_batch:
         colour = {"with": GREEN, "without": ORANGE}[row["way"]]
@@ -158,6 +167,8 @@ def growth(rows: Rows) -> Figure:
         times.legend(fontsize=8)
         sketched(times, "batch", "CPU-seconds a batch")
         sketched(files, "maintenance", "files a reader opens")
+        times.set_title("One small batch after the other", fontsize=10)
+        files.set_title("Files after the last batch", fontsize=10)
     return figure
 
 

@@ -171,6 +171,12 @@ FRESHNESS = (
     number("95th percentile, s", "lag_95", ",.1f"),
     number("at most, s", "limit_lag", ",.0f"),
 )
+COLD = (
+    number("changes", "rows"),
+    number("seconds", "seconds", ",.1f"),
+    number("CPU-seconds", "cpu", ",.1f"),
+    number("at most", "limit", ",.0f"),
+)
 GROWTH = (
     named("what grows", "question"),
     number("to", "size"),
