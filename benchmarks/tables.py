@@ -175,7 +175,7 @@ COLD = (
     number("changes", "rows"),
     number("seconds", "seconds", ",.1f"),
     number("CPU-seconds", "cpu", ",.1f"),
-    number("at most", "limit", ",.0f"),
+    optional("at most", "limit", ",.0f"),
 )
 GROWTH = (
     named("what grows", "question"),
