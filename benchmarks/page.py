@@ -146,7 +146,8 @@ BENCHES = (
         "bench_cold",
         "Cold start",
         "`tidewire sync --once` reads Canal-JSON changes of 6 columns from a real Kafka and stops: CPU time of the "
-        "whole process tree, from the start of the process to its end. A thousand changes cost little more than the start.",
+        "whole process tree, from the start of the process to its end.\n"
+        "A thousand changes cost little more than that start.",
         partial(tables.listed, tables.COLD),
     ),
     Bench(
