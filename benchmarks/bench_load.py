@@ -58,7 +58,7 @@ def load_dump(dump: Path, lake: Path) -> int:
     from tidewire.load.dumpling import read_dump
     from tidewire.spark.job import Job
     from tidewire.spark.load.run import LoadJob, load
-    from tidewire.spark.session import LIGHT, session
+    from tidewire.spark.sessions import LIGHT, session
     from tidewire.spark.targets import open_target
     from tidewire.storage import open_storage
 
@@ -72,7 +72,7 @@ def load_dump(dump: Path, lake: Path) -> int:
 
 def by_spark(dump: Path, lake: Path) -> int:
     """The same files through pyspark's CSV reader into a table; how many rows."""
-    from tidewire.spark.session import session
+    from tidewire.spark.sessions import session
 
     spark = session("by hand", master="local[2]", conf=SETTINGS)
     reader = spark.read.schema(_COLUMNS).option("header", True).option("escape", "\\").option("nullValue", "\\N")

@@ -120,7 +120,7 @@ def load(
     try:
         from tidewire.spark.load.prepare import prepared_load
         from tidewire.spark.load.run import load as run
-        from tidewire.spark.session import LIGHT
+        from tidewire.spark.sessions import LIGHT
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
     with stopping() as signals, _shown() as shown:

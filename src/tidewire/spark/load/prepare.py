@@ -19,7 +19,7 @@ from tidewire.spark.job import Job
 from tidewire.spark.ledger import ledger_of, owner_of, refuse_other_sync
 from tidewire.spark.load.run import LoadJob
 from tidewire.spark.requirements import check_session
-from tidewire.spark.session import own_session
+from tidewire.spark.sessions import own_session
 from tidewire.spark.source import NoSource
 from tidewire.spark.targets import Target, close_target, open_target
 from tidewire.storage import open_storage

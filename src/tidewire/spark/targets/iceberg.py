@@ -469,8 +469,7 @@ def _local(folder: str | Path) -> Path:
     if not separator:
         return Path(folder).absolute()
     if scheme != "file":
-        reason = f"an embedded catalog needs a local folder, which {folder} is not; give another catalog's settings"
-        raise OptionError("target", reason)
+        raise OptionError("target", f"an embedded catalog needs a local folder, which {folder} is not; give a catalog")
     return Path(unquote(urlsplit(str(folder)).path))
 
 
