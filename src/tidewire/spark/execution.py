@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidewire.arrow.policy import Policy
-from tidewire.errors import StepImpossible
+from tidewire.errors import StepImpossible, TargetError
 from tidewire.model import Message, Position, TableName
 from tidewire.spark.apply import Applier, Mode, Outcome, check, modes_of
 from tidewire.spark.job import Job
@@ -207,15 +207,19 @@ class Execution:
         If a step proves impossible, its table is held and the plan is made again without it; that plan comes back.
         """
         began = time.perf_counter()
-        outcomes = self._patiently(
-            lambda: self._applier.run(
-                [each.step for each in kept.steps],
-                [Mode(each.mode) for each in kept.steps],
-                tag=lambda step: self._tag(kept, step.id),
-                known=self._versions,
-                on_step=lambda step: self._observer.reached(Point.STEP),
+        try:
+            outcomes = self._patiently(
+                lambda: self._applier.run(
+                    [each.step for each in kept.steps],
+                    [Mode(each.mode) for each in kept.steps],
+                    tag=lambda step: self._tag(kept, step.id),
+                    known=self._versions,
+                    on_step=lambda step: self._observer.reached(Point.STEP),
+                )
             )
-        )
+        except TargetError:
+            self._ledger.epoch.look()  # if a newer driver has replaced or renamed the table, that is the reason
+            raise
         seconds["apply"] = seconds.get("apply", 0.0) + time.perf_counter() - began
         failed = {id_: outcome for id_, outcome in outcomes.items() if isinstance(outcome, StepImpossible)}
         if failed:
