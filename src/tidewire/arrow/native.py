@@ -96,7 +96,7 @@ class NativeRows:
         """The rows of the last batch of messages, for each table."""
         for number, rows in self._rows:
             plan = self._plans[number]
-            yield plan, self._finished(plan, pa.RecordBatch.from_pydict(rows))
+            yield plan, self._finished(plan, pa.record_batch(rows))
         self._rows = []
 
     def _scan(self, keys: pa.Array, values: pa.Array, start: int) -> tuple[int, int | None] | None:
