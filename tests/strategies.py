@@ -220,8 +220,8 @@ BOOTSTRAPS = tables().map(lambda table: Bootstrap(table[0]))
 def streams(
     draw: st.DrawFn, events: st.SearchStrategy[Event] | None = None, names: st.SearchStrategy[str] = NAMES
 ) -> list[Event]:
-    """Several tables' changes in one stream, with other events in between."""
-    drawn = [draw(tables(names)) for _ in range(draw(st.integers(1, 2)))]
+    """Several tables' changes in one stream, with other events in between. No two tables have one name."""
+    drawn = draw(st.lists(tables(names), min_size=1, max_size=2, unique_by=lambda drawn: drawn[0].name))
     rows = st.sampled_from(drawn).flatmap(row_changes)
     mixed = rows if events is None else st.one_of(rows, rows, events)
     return draw(st.lists(mixed, max_size=8))
