@@ -21,7 +21,7 @@ from tidewire.arrow.policy import Policy, ZeroDates
 from tidewire.model import Column, RowChange, TableName, TableSchema
 from tidewire.spark.stage import Reader
 from tidewire.spark.stage.mask import masked
-from tidewire.spark.stage.task import RangeWork, Task
+from tidewire.spark.stage.task import RangeInput, Task
 from tidewire.storage import open_storage
 from tidewire.sync.replays import Replays
 from tidewire.sync.rules import Mask, Rules, TableRule, hashed
@@ -94,7 +94,7 @@ def test_a_task_writes_masked_rows_of_followed_tables_only(tmp_path: Path, keep:
     messages = encoded(reader, insert(1, 5, "secret"), insert(2, 5, "secret", OTHER), b"garbage")
     task = pickle.loads(pickle.dumps(Task(1, 0, reader, Replays(), open_storage(tmp_path), MemoryFetcher(messages))))
 
-    found = task.run([RangeWork("t", 0, 0, 3)])
+    found = task.run([RangeInput("t", 0, 0, 3)])
 
     assert [row["after"] for row in staged(found).values()] == [{"id": 1, "v": hashed("secret")}]
     (file,) = found.files
@@ -189,7 +189,7 @@ def test_a_decimal_is_hashed_as_it_was_sent(tmp_path: Path, neighbours: list[str
     changes = [RowChange(table, 5, after={"id": number, "v": Decimal(text)}) for number, text in enumerate(texts)]
     fetcher = MemoryFetcher(encoded(reader, *changes))
 
-    found = Task(1, 0, reader, Replays(), open_storage(tmp_path), fetcher).run([RangeWork("t", 0, 0, 2)])
+    found = Task(1, 0, reader, Replays(), open_storage(tmp_path), fetcher).run([RangeInput("t", 0, 0, 2)])
 
     rows = {row["after"]["id"]: row["after"]["v"] for row in staged(found).values()}
     assert rows == {number: hashed(text) for number, text in enumerate(texts)}

@@ -24,7 +24,7 @@ from tidewire.errors import ClaimCheckError, OptionError, RegistryError, Tidewir
 from tidewire.model import Column, Ddl, Message, Position, RowChange, TableName, TableSchema, Watermark
 from tidewire.spark.decoding import resources_of
 from tidewire.spark.stage import Before, Reader, files, fold, folded
-from tidewire.spark.stage.task import FileWork, RangeWork, Share, Task, TaskReport, Work
+from tidewire.spark.stage.task import FileInput, Input, RangeInput, Share, Task, TaskReport
 from tidewire.spark.tasks import _run as done
 from tidewire.storage import open_storage
 from tidewire.sync.manifest import Manifest, Partition, ReadRange
@@ -35,11 +35,11 @@ CANAL = Reader("canal-json", {"enable-tidb-extension": "true"})
 P0, P1 = Partition("t", 0), Partition("t", 1)
 
 
-def ranges(messages: Messages) -> list[Work]:
+def ranges(messages: Messages) -> list[Input]:
     """One range for each partition, over all its messages."""
     found = groupby(sorted(messages), key=Partition.of)
     offsets = {at: [each.offset for each in places] for at, places in found}
-    return [RangeWork(at.topic, at.number, min(places), max(places) + 1) for at, places in offsets.items()]
+    return [RangeInput(at.topic, at.number, min(places), max(places) + 1) for at, places in offsets.items()]
 
 
 def report(
@@ -48,13 +48,13 @@ def report(
     reader: Reader = CANAL,
     replays: Replays = Replays(),
     *,
-    work: list[Work] | None = None,
+    inputs: list[Input] | None = None,
     at_once: int = 16384,
 ) -> TaskReport:
     """What one task finds, in all these messages unless it is told what to read."""
     task = Task(1, 2, reader, replays, open_storage(folder), MemoryFetcher(messages, at_once))
     travelled: Task = pickle.loads(pickle.dumps(task))
-    return travelled.run(ranges(messages) if work is None else work)
+    return travelled.run(ranges(messages) if inputs is None else inputs)
 
 
 def rows(found: TaskReport) -> dict[tuple[int, int], dict[str, object]]:
@@ -184,9 +184,9 @@ def test_ranges_may_come_in_any_order_and_record_batches_may_be_small(tmp_path: 
         **encoded(CANAL, Watermark(5), insert(1, 6), Watermark(4), Watermark(8)),
         **encoded(CANAL, insert(2, 6), Watermark(7), partition=1),
     }
-    work: list[Work] = [RangeWork("t", 0, 2, 4), RangeWork("t", 1, 0, 2), RangeWork("t", 0, 0, 2)]
+    inputs: list[Input] = [RangeInput("t", 0, 2, 4), RangeInput("t", 1, 0, 2), RangeInput("t", 0, 0, 2)]
 
-    found = report(messages, tmp_path, work=work, at_once=1)
+    found = report(messages, tmp_path, inputs=inputs, at_once=1)
 
     assert sorted(rows(found)) == [(0, 1), (1, 0)]
     assert found.ranges == (
@@ -199,7 +199,7 @@ def test_ranges_may_come_in_any_order_and_record_batches_may_be_small(tmp_path: 
 def test_ranges_with_a_hole_between_them_are_not_reported_as_one(tmp_path: Path) -> None:
     messages = encoded(CANAL, *(insert(number, 10) for number in range(9)))
 
-    found = report(messages, tmp_path, work=[RangeWork("t", 0, 0, 3), RangeWork("t", 0, 6, 9)])
+    found = report(messages, tmp_path, inputs=[RangeInput("t", 0, 0, 3), RangeInput("t", 0, 6, 9)])
 
     assert found.ranges == ((P0, ReadRange(0, 3)), (P0, ReadRange(6, 9)))
     assert sorted(offset for _, offset in rows(found)) == [0, 1, 2, 6, 7, 8]
@@ -210,7 +210,7 @@ def test_a_range_counts_as_read_to_its_end_whatever_messages_there_are(tmp_path:
     messages = encoded(CANAL, *(insert(number, 10) for number in range(7)))
     left = {at: message for at, message in messages.items() if at.offset not in gone}
 
-    found = report(left, tmp_path, work=[RangeWork("t", 0, 0, 7)])
+    found = report(left, tmp_path, inputs=[RangeInput("t", 0, 0, 7)])
 
     assert found.ranges == ((P0, ReadRange(0, 7)),)
     assert sorted(offset for _, offset in rows(found)) == sorted(set(range(7)) - set(gone))
@@ -234,12 +234,12 @@ def test_messages_of_a_file_are_read_again(tmp_path: Path) -> None:
     first = report(messages, tmp_path, simple)
     (path,) = {parked.path for parked in first.parked}
 
-    again = report({}, tmp_path, replace(simple, schemas=(TABLE,)), work=[FileWork(path, "t", 0, (0, 2))])
+    again = report({}, tmp_path, replace(simple, schemas=(TABLE,)), inputs=[FileInput(path, "t", 0, (0, 2))])
 
     assert sorted(rows(again)) == [(0, 0), (0, 2)]
     assert (again.ranges, again.parked, again.rejected) == ((), (), ())
     (rejects,) = first.reject_files
-    bad = report({}, tmp_path, simple, work=[FileWork(rejects, "t", 0, (3,))])
+    bad = report({}, tmp_path, simple, inputs=[FileInput(rejects, "t", 0, (3,))])
     assert [rejected.at.offset for rejected in bad.rejected] == [3]
 
 

@@ -14,9 +14,7 @@ from tidewire.arrow.invalid_values import READ_ERRORS, InvalidRows, Reader, with
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.texts import DIGITS, as_texts, listed, of_form, of_letters
 from tidewire.model import Column, MySQLType, grammar
-
-GO_LOCAL: Final = "Local"
-"""What Go calls the zone of the machine it runs on: the server's, whichever that is."""
+from tidewire.model.values import LOCAL_ZONE
 
 
 def lenient(column: Column, read: Reader, policy: Policy) -> Reader:
@@ -69,7 +67,7 @@ def kept_values(column: Column, policy: Policy) -> Reader:
     def text(value: Any) -> str:
         zone = getattr(value, "zone", None)
         found: str = value.text
-        return found if zone in (None, "", GO_LOCAL, policy.time_zone) else _moved(found, zone, policy.time_zone)
+        return found if zone in (None, "", LOCAL_ZONE, policy.time_zone) else _moved(found, zone, policy.time_zone)
 
     return lambda values: read([None if value is None else text(value) for value in values])
 
@@ -112,7 +110,7 @@ def zoned_values(column: Column, policy: Policy) -> Reader:
 
     def read(values: Sequence[Any]) -> pa.Array:
         found = _clocks([None if value is None else value.text for value in values])
-        zones = [None if value is None or value.zone == GO_LOCAL else value.zone or None for value in values]
+        zones = [None if value is None or value.zone == LOCAL_ZONE else value.zone or None for value in values]
         known = {zone for zone, value in zip(zones, values, strict=True) if value is not None}
         if len(known) < 2:
             return zoned(found, column, policy, *known)

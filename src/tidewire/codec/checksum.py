@@ -16,9 +16,7 @@ from zoneinfo import ZoneInfo
 from tidewire.model import Column, MySQLType, Row, Temporal, Timestamp
 from tidewire.model.grammar import shown
 from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS
-
-SERVER_ZONE = "Local"
-"""What Go calls the zone of the machine it runs on: no name, so it means the zone the caller knows the server by."""
+from tidewire.model.values import LOCAL_ZONE
 
 
 def row_checksum(columns: Iterable[Column], row: Row, time_zone: str) -> int:
@@ -67,7 +65,7 @@ def _text(value: str | bytes | Decimal | Temporal, _: str) -> bytes:
 def _timestamp(value: Timestamp, time_zone: str) -> bytes:
     if value.is_zero:
         return _text(value, time_zone)
-    zone = time_zone if value.zone in (None, "", SERVER_ZONE) else str(value.zone)
+    zone = time_zone if value.zone in (None, "", LOCAL_ZONE) else str(value.zone)
     return _text(to_utc(value.text, zone), time_zone)
 
 

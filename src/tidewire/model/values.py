@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,10 @@ class DateTime(Temporal):
     def to_datetime(self) -> datetime | None:
         """As a naive Python datetime; ``None`` for a zero date."""
         return None if self.is_zero else datetime.fromisoformat(self.text)
+
+
+LOCAL_ZONE: Final = "Local"
+"""What Go calls the time zone of its own machine. In a message it means the zone of the TiCDC server."""
 
 
 @dataclass(frozen=True, slots=True)

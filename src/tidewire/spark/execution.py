@@ -115,7 +115,7 @@ class Execution:
         tables = {} if self._published is None else self._published.tables
         return {name.folded: Mode(table.mode) for name, table in tables.items()}
 
-    def _without_misfits(self, manifest: Manifest, planned: Planned) -> tuple[Manifest, Planned]:
+    def _without_invalid_changes(self, manifest: Manifest, planned: Planned) -> tuple[Manifest, Planned]:
         """The manifest with the rows among its rejects that their tables cannot hold, and the plan of it.
 
         Only a plan tells which type a row's value has to have, so this is found out after staging. What is rejected can
@@ -124,7 +124,7 @@ class Execution:
         while True:
             merges = [step for step in planned.steps if isinstance(step, Merge)]
             known = {rejected.at for rejected in manifest.rejected}
-            found = [each for each in self._applier.misfits(merges) if each.at not in known]
+            found = [each for each in self._applier.invalid_changes(merges) if each.at not in known]
             if not found:
                 return manifest, planned
             epoch, messages = self._ledger.epoch.number, self._messages(found)
@@ -144,7 +144,7 @@ class Execution:
 
     def take(self, manifest: Manifest, planned: Planned, seconds: dict[str, float]) -> tuple[Manifest, Planned]:
         """Keep a plan and carry it out. A plan without steps is only remembered, and saved now and then."""
-        manifest, planned = self._without_misfits(manifest, planned)
+        manifest, planned = self._without_invalid_changes(manifest, planned)
         if planned.steps:
             kept = self._keep(self._kept_plan(planned, manifest))
             self._observer.reached(Point.KEPT)

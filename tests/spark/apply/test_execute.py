@@ -20,7 +20,7 @@ from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewCo
 from tidewire.ddl.edits import Place
 from tidewire.errors import StepImpossible
 from tidewire.model import Column, TableName, TableSchema
-from tidewire.spark.apply import Mode, Outcome, execute, misfits
+from tidewire.spark.apply import Mode, Outcome, execute, invalid_changes
 from tidewire.spark.apply.columns import Abilities, phases
 from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.apply.rewrite import Converted, Default, Rewrite
@@ -114,7 +114,7 @@ def test_a_change_that_does_not_fit_is_left_out_and_named(target: Target, misfit
     assert (rejected.table, rejected.commit_ts) == (misfit.table.name, 6)
     assert [row["id"] for row in rows_of(target, "misfit")] == [1]
     assert again == Outcome(first.version)
-    assert misfits(misfit, target) == first.rejected
+    assert invalid_changes(misfit, target) == first.rejected
 
 
 def test_a_key_without_a_value_is_a_misfit(target: Target, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What the steps of a plan do to tables: rows to write, and rows that die."""
 
 from tidewire.spark.apply.check import check
-from tidewire.spark.apply.execute import ApplySettings, Outcome, execute, misfits
+from tidewire.spark.apply.execute import ApplySettings, Outcome, execute, invalid_changes
 from tidewire.spark.apply.layout import Mode, spark_type
 from tidewire.spark.apply.modes import current_rows, modes_of
 from tidewire.spark.apply.run import Applier
@@ -14,7 +14,7 @@ __all__ = [
     "check",
     "current_rows",
     "execute",
-    "misfits",
+    "invalid_changes",
     "modes_of",
     "spark_type",
 ]

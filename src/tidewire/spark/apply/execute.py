@@ -23,8 +23,8 @@ from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.apply.rewrite import Rewrite, may_change
 from tidewire.spark.apply.task import (
     FEW_CHANGES,
+    InvalidChangesPiece,
     MergePiece,
-    MisfitPiece,
     RewritePiece,
     Written,
     change_of,
@@ -129,7 +129,7 @@ def execute(
         raise StepImpossible(tag.step, sorted(step.tables), reason) from error
 
 
-def misfits(step: Step, target: Target, settings: ApplySettings = ApplySettings()) -> tuple[Rejected, ...]:
+def invalid_changes(step: Step, target: Target, settings: ApplySettings = ApplySettings()) -> tuple[Rejected, ...]:
     """The changes of a step that do not fit their table."""
     if not isinstance(step, Merge):
         return ()
@@ -138,9 +138,9 @@ def misfits(step: Step, target: Target, settings: ApplySettings = ApplySettings(
     if not columns:
         return ()
     staged = Staged(settings.policy, settings.storage)
-    pieces = [MisfitPiece(replace(merge, slices=(piece,)), staged, tuple(columns)) for piece in merge.slices]
+    pieces = [InvalidChangesPiece(replace(merge, slices=(piece,)), staged, tuple(columns)) for piece in merge.slices]
     if _rows(merge) <= FEW_CHANGES:
-        pieces = [MisfitPiece(merge, staged, tuple(columns))]
+        pieces = [InvalidChangesPiece(merge, staged, tuple(columns))]
     return run_pieces(pieces, _rows(merge), target.context).rejected
 
 

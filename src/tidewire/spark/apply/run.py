@@ -9,7 +9,7 @@ from typing import Final
 
 from tidewire.errors import Fenced, StepImpossible
 from tidewire.model import TableName
-from tidewire.spark.apply.execute import ApplySettings, Outcome, execute, misfits
+from tidewire.spark.apply.execute import ApplySettings, Outcome, execute, invalid_changes
 from tidewire.spark.apply.layout import Mode
 from tidewire.spark.targets import CommitTag, Target
 from tidewire.sync.manifest import Rejected
@@ -37,9 +37,9 @@ class Applier:
         self._pool.shutdown(cancel_futures=True)
         self._target.close()
 
-    def misfits(self, merges: Sequence[Merge]) -> list[Rejected]:
+    def invalid_changes(self, merges: Sequence[Merge]) -> list[Rejected]:
         """The changes of Merge steps that do not fit their tables."""
-        found = self._pool.map(lambda step: misfits(step, self._target, self._settings), merges)
+        found = self._pool.map(lambda step: invalid_changes(step, self._target, self._settings), merges)
         return [each for rejected in found for each in rejected]
 
     def run(

@@ -143,7 +143,7 @@ class RewritePiece:
 
 
 @dataclass(frozen=True, slots=True)
-class MisfitPiece:
+class InvalidChangesPiece:
     """Look for changes that do not fit their table."""
 
     merge: Merge

@@ -94,16 +94,16 @@ class _Task:
         bad = images.key_only
         for column in self._columns:
             for values, goal in zip(images.values(column), (new, old), strict=True):
-                found, misfits = images.cast(values, column)
+                found, invalid = images.cast(values, column)
                 goal.append(found)
-                bad = bad if misfits is None else pc.or_(bad, misfits)
+                bad = bad if invalid is None else pc.or_(bad, invalid)
         if pc.any(bad, min_count=0).as_py():
-            self._refuse_misfit(rows, messages, bad, images.key_only)
+            self._refuse_bad_row(rows, messages, bad, images.key_only)
         after = pa.StructArray.from_arrays(new, fields=list(self._image), mask=rows.column("after").is_null())
         before = pa.StructArray.from_arrays(old, fields=list(self._image), mask=rows.column("before").is_null())
         placed = rows.select(["_pos", "_sub", "_op", "_commit_ts"])
-        found = placed.append_column("after", after).append_column("before", before)
-        found = found.append_column("_absent", images.absent(self._columns)).filter(pc.invert(bad))
+        added = {"after": after, "before": before, "_absent": images.absent(self._columns)}
+        found = _with_columns(placed, added).filter(pc.invert(bad))
         changed = images.key_changed.filter(pc.invert(bad)) if self._splits else None
         if changed is None or not pc.any(changed, min_count=0).as_py():
             yield self._out(found, messages, 0)
@@ -113,7 +113,7 @@ class _Task:
         yield self._out(_with_op(moved, OpCode.DELETE, "after"), messages, 0)
         yield self._out(_with_op(moved, OpCode.INSERT, "before"), messages, 1)
 
-    def _refuse_misfit(
+    def _refuse_bad_row(
         self, rows: pa.RecordBatch, messages: pa.RecordBatch, bad: pa.BooleanArray, key_only: pa.BooleanArray
     ) -> None:
         if self._fails:
@@ -214,10 +214,11 @@ class _Images:
 
 def _with_op(rows: pa.RecordBatch, op: OpCode, without: str) -> pa.RecordBatch:
     """Rows as another operation, without one of their images."""
-    for name, array in (
-        ("_op", pa.repeat(pa.scalar(int(op), pa.int8()), rows.num_rows)),
-        (without, pa.nulls(rows.num_rows, rows.schema.field(without).type)),
-    ):
-        index = rows.schema.get_field_index(name)
-        rows = rows.set_column(index, rows.schema.field(index).with_type(array.type).with_nullable(True), array)
-    return rows
+    ops = pa.repeat(pa.scalar(int(op), pa.int8()), rows.num_rows)
+    return _with_columns(rows, {"_op": ops, without: pa.nulls(rows.num_rows, rows.schema.field(without).type)})
+
+
+def _with_columns(rows: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Rows with columns added or replaced. ``RecordBatch`` of pyarrow 15 cannot do it."""
+    found = {**dict(zip(rows.schema.names, rows.columns, strict=True)), **columns}
+    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))

@@ -130,8 +130,8 @@ class _Staging:
             column = self._columns.get(name.lower())
             if column is None:
                 raise LoadError(f"{place.name} has a column {name}, which the CREATE TABLE of the dump does not have")
-            arrays[column.name], misfits = typed(column, values, self._policy, self._work.dialect.binary)
-            bad = misfits | bad
+            arrays[column.name], invalid = typed(column, values, self._policy, self._work.dialect.binary)
+            bad = invalid | bad
             if column.handle_key and arrays[column.name].null_count:
                 nulls = np.flatnonzero(arrays[column.name].is_null().to_numpy(zero_copy_only=False))
                 bad |= {row: f"column {name} is in the key and NULL" for row in nulls.tolist() if row not in bad}

@@ -14,7 +14,7 @@ from tidewire.model import Message, Position, TableSchema
 from tidewire.spark.source import OffsetRange, Source
 from tidewire.spark.stage.files import MessageFile
 from tidewire.spark.stage.reader import Reader
-from tidewire.spark.stage.task import REJECT, FileWork, RangeWork, Share, Task, TaskReport, Work
+from tidewire.spark.stage.task import REJECT, FileInput, Input, RangeInput, Share, Task, TaskReport
 from tidewire.spark.tasks import run_in_tasks
 from tidewire.storage import Storage
 from tidewire.sync.manifest import Manifest, Parked, Partition, ReadRange, Rejected, StagedFile
@@ -57,9 +57,9 @@ class Stage:
         tried again, each with the file it is kept in. ``ends`` is asked after the messages were read.
         """
         task = Task(self.epoch, number, reader, replays, self.storage, self.source.fetcher)
-        work: list[Work] = [RangeWork(*_place(each.partition), each.start, each.end) for each in ranges]
+        inputs: list[Input] = [RangeInput(*_place(each.partition), each.start, each.end) for each in ranges]
         messages = sum(each.offsets for each in ranges) + len(again)
-        first = self._reports(task, [*work, *_file_work(again)], messages)
+        first = self._reports(task, [*inputs, *_file_inputs(again)], messages)
         schemas = _schemas(first)
         waiting = [*parked, *_all(first, "parked")]
         known = {(schema.name, schema.version or 0) for schema in (*reader.schemas, *schemas)}
@@ -67,7 +67,7 @@ class Stage:
         second: list[TaskReport] = []
         if ready:
             task = replace(task, reader=replace(reader, schemas=(*reader.schemas, *schemas)))
-            second = self._reports(task, _file_work(ready), len(ready))
+            second = self._reports(task, _file_inputs(ready), len(ready))
             waiting = [message for message in waiting if message.at not in ready] + _all(second, "parked")
         reports = [*first, *second]
         if max(messages, len(ready)) > FEW_MESSAGES:
@@ -87,14 +87,14 @@ class Stage:
             retried=tuple(sorted(at for at in again if at not in bad)),
         )
 
-    def _reports(self, task: Task, work: list[Work], messages: int) -> list[TaskReport]:
-        if not work:
+    def _reports(self, task: Task, inputs: list[Input], messages: int) -> list[TaskReport]:
+        if not inputs:
             return []
         if messages <= FEW_MESSAGES:
-            return [task.run(work)]
+            return [task.run(inputs)]
         context = self.spark.sparkContext
-        count = min(len(work), max(context.defaultParallelism, -(-messages // MESSAGES_PER_TASK)))
-        return run_in_tasks(context, [Share(task, tuple(work[number::count])) for number in range(count)])
+        count = min(len(inputs), max(context.defaultParallelism, -(-messages // MESSAGES_PER_TASK)))
+        return run_in_tasks(context, [Share(task, tuple(inputs[number::count])) for number in range(count)])
 
     def _sweep(self, folder: str, reports: Iterable[TaskReport]) -> None:
         """Delete the files of task attempts that failed: no report names them."""
@@ -111,7 +111,7 @@ def write_rejects(
 
     A message that the topic no longer has is written without its bytes.
     """
-    name = f"rejects/{epoch:08}/{number:08}/misfits-{uuid.uuid4().hex}.parquet"
+    name = f"rejects/{epoch:08}/{number:08}/invalid-{uuid.uuid4().hex}.parquet"
     file = MessageFile(storage, name, REJECT)
     for each in rejected:
         message = messages.get(each.at, Message(None, None))
@@ -135,11 +135,11 @@ def _place(partition: Partition) -> tuple[str, int]:
     return partition.topic, partition.number
 
 
-def _file_work(messages: Mapping[Position, str]) -> list[Work]:
-    """The work of reading messages again, by file and partition."""
+def _file_inputs(messages: Mapping[Position, str]) -> list[Input]:
+    """What is read to read messages again, by file and partition."""
     places = sorted((path, at.topic, at.partition, at.offset) for at, path in messages.items())
     return [
-        FileWork(path, topic, number, tuple(offset for *_, offset in group))
+        FileInput(path, topic, number, tuple(offset for *_, offset in group))
         for (path, topic, number), group in groupby(places, key=lambda at: at[:3])
     ]
 

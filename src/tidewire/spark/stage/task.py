@@ -74,7 +74,7 @@ class TaskReport:
 
 
 @dataclass(frozen=True, slots=True)
-class RangeWork:
+class RangeInput:
     """Read an offset range."""
 
     topic: str
@@ -84,7 +84,7 @@ class RangeWork:
 
 
 @dataclass(frozen=True, slots=True)
-class FileWork:
+class FileInput:
     """Read messages again that were set aside in a file: those at ``offsets`` of a partition."""
 
     path: str
@@ -93,7 +93,7 @@ class FileWork:
     offsets: tuple[int, ...]
 
 
-Work: TypeAlias = RangeWork | FileWork
+Input: TypeAlias = RangeInput | FileInput
 """What a task reads."""
 
 
@@ -113,10 +113,10 @@ class Task:
         """The folder of this pass, below those of staged, parked and rejected messages."""
         return f"{self.epoch:08}/{self.number:08}"
 
-    def run(self, work: Iterable[Work]) -> TaskReport:
+    def run(self, inputs: Iterable[Input]) -> TaskReport:
         """Stage messages and tell what there was."""
         run = _Run(self, _attempt())
-        for each in work:
+        for each in inputs:
             run.read(each)
         return run.finish()
 
@@ -126,11 +126,11 @@ class Share:
     """What one Spark task stages."""
 
     task: Task
-    work: tuple[Work, ...]
+    inputs: tuple[Input, ...]
 
     def run(self) -> TaskReport:
         """Stage it."""
-        return self.task.run(self.work)
+        return self.task.run(self.inputs)
 
 
 def _of_file(storage: Storage, path: str) -> Iterator[pa.RecordBatch]:
@@ -168,21 +168,21 @@ class _Run:
         self._parking = MessageFile(storage, f"parked/{folder}/{attempt}.parquet", _MESSAGE)
         self._rejects = MessageFile(storage, f"rejects/{folder}/{attempt}.parquet", REJECT)
 
-    def read(self, work: Work) -> None:
+    def read(self, given: Input) -> None:
         """Read an offset range, or messages of a file."""
-        partition = Partition(work.topic, work.partition)
-        if isinstance(work, FileWork):
-            wanted = pa.array(work.offsets, pa.int64())
-            for batch in _of_file(self._task.storage, work.path):
-                own = pc.and_(pc.equal(batch["topic"], work.topic), pc.equal(batch["partition"], work.partition))
+        partition = Partition(given.topic, given.partition)
+        if isinstance(given, FileInput):
+            wanted = pa.array(given.offsets, pa.int64())
+            for batch in _of_file(self._task.storage, given.path):
+                own = pc.and_(pc.equal(batch["topic"], given.topic), pc.equal(batch["partition"], given.partition))
                 self._take(partition, batch.filter(pc.and_(own, pc.is_in(batch["offset"], wanted))))
             return
         watermarks: list[tuple[int, int]] = []
         known, self._first_ts = len(self._rejected), None
-        for batch in self._task.fetcher.batches(OffsetRange(partition, work.start, work.end)):
+        for batch in self._task.fetcher.batches(OffsetRange(partition, given.start, given.end)):
             watermarks += self._take(partition, batch)
         self._rejected[known:] = _with_watermarks(self._rejected[known:], watermarks)
-        self._ranges.append((partition, ReadRange.of(work.start, work.end, watermarks, self._first_ts)))
+        self._ranges.append((partition, ReadRange.of(given.start, given.end, watermarks, self._first_ts)))
 
     def _take(self, partition: Partition, messages: pa.RecordBatch) -> list[tuple[int, int]]:
         """Read messages of one partition; the watermarks among them, each with its offset."""
@@ -235,8 +235,8 @@ class _Run:
         typed = replace(shape, columns=tuple(columns))
         if typed == shape:
             return shape, rows
-        found, misfits = declared(rows, typed)
-        return (shape, rows) if misfits else (typed, found)
+        found, invalid = declared(rows, typed)
+        return (shape, rows) if invalid else (typed, found)
 
     def finish(self) -> TaskReport:
         """Close all files and tell what there was."""
