@@ -26,7 +26,10 @@ def test_a_dump_is_loaded_shown_and_continued(spark: SparkSession, tmp_path: Pat
     assert run("topic", "import", tmp_path / "lines.jsonl", place, "--topic", "feed").exit_code == 0
     later = next(each for each in topic_files.expected("seed11")["watermarks"] if each["ts"] > SEED11_TS)
 
-    loaded = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.accounts,test.wide")
+    file, staging = tmp_path / "sync.toml", tmp_path / "staging"
+    file.write_text(f'staging = "{staging}"\n')
+
+    loaded = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.accounts,test.wide", "--config", file)
     listed = run("show", target, "--output", "json")
 
     assert (loaded.exit_code, listed.exit_code) == (0, 0), loaded.output
@@ -39,8 +42,9 @@ def test_a_dump_is_loaded_shown_and_continued(spark: SparkSession, tmp_path: Pat
     }
     again = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.accounts,test.wide")
     assert (again.exit_code, "these tables were loaded before" in again.stdout) == (0, True), again.output
-    synced = run("sync", place, target, "-p", "canal-json", "--once", "--until", later["ts"])
+    synced = run("sync", place, target, "-p", "canal-json", "--once", "--until", later["ts"], "--config", file)
     assert synced.exit_code == 0, synced.output
+    assert list(staging.rglob("*.parquet"))
     shown = run("show", target, "test.accounts", "--output", "json")
     rows = [[*json.loads(line).values()] for line in shown.stdout.splitlines()]
     assert sorted(map(json.dumps, rows)) == sorted(map(json.dumps, later["tables"]["test.accounts"]["rows"]))
@@ -66,7 +70,7 @@ def test_rows_that_do_not_fit_are_named_with_file_and_line(spark: SparkSession, 
     assert loaded.exit_code == 1
     assert "test.accounts: 23 rows" in loaded.stdout
     assert "not loaded: test.accounts.000000000.csv line 4: it has" in loaded.stderr
-    assert "and 1 more rows" in loaded.stderr
+    assert "and 1 more row" in loaded.stderr
     assert "test.accounts.000000000.csv line 6: column id" in listed.stdout
 
 

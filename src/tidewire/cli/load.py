@@ -40,10 +40,15 @@ _HOLDS_SHOWN: Final = 20
 @click.command()
 @click.argument("source")
 @click.argument("target")
-@click.option("--tables", multiple=True, metavar="RULE", help="Tables to load: shop.*, !shop.tmp_*. All by default.")
+@click.option(
+    "--tables",
+    multiple=True,
+    metavar="RULE",
+    help="Tables to load: shop.*, !shop.tmp_*. All by default; the last match decides.",
+)
 @click.option("--at", type=int, metavar="TSO", help="The moment of the dump, if its metadata does not name a TSO.")
 @click.option(
-    "--option", "-o", "settings", multiple=True, metavar="NAME=VALUE", help="An option the dump was made with."
+    "--option", "-o", "settings", multiple=True, metavar="NAME=VALUE", help="An option that the dump was made with."
 )
 @click.option("--target-format", type=click.Choice(FORMATS), help="As for the sync; iceberg by default.")
 @click.option("--format-version", type=click.Choice(FORMAT_VERSIONS), help="As for the sync; 3 by default.")
@@ -58,12 +63,12 @@ _HOLDS_SHOWN: Final = 20
 @click.option("--parallel", type=click.IntRange(1), help="Tables filled at a time; 4 by default.")
 @click.option("--take-over", is_flag=True, help="Replace the process that drives the target now.")
 @click.option("--spark", "spark_settings", multiple=True, metavar="NAME=VALUE", help="A setting for Spark.")
-@click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
+@click.option("--master", help="The Spark master; local[*] by default.")
 @click.option(
     "--config",
     type=click.Path(dir_okay=False),
     callback=lambda _context, _parameter, path: config_file(path),
-    help="The sync's TOML file: its format, mode, catalog, masks and routes hold for the load too.",
+    help="The sync's TOML file: what it says of Spark, the target and its tables holds for the load too.",
 )
 def load(
     source: str,
@@ -79,21 +84,23 @@ def load(
     parallel: int | None,
     take_over: bool,
     spark_settings: tuple[str, ...],
-    master: str,
+    master: str | None,
     config: SyncConfig,
 ) -> None:
     """Load the tables of a dump into TARGET, so that a sync can continue them.
 
     SOURCE is dumpling:FOLDER or dumpling+s3://bucket/prefix. Give the dump's own options with -o: csv-separator,
     csv-delimiter, csv-null-value, csv-line-terminator, csv-output-dialect, no-header, escape-backslash, and time-zone
-    for the zone of its session. A load that was killed goes on where it was if the same command is given again.
+    for the time zone of the session that wrote the dump. If a load was killed, give the same command again: it goes on
+    from there.
 
     \b
     Exit codes:
       0  all went well
       1  rows do not fit and their tables are held: see tidewire holds ls TARGET
       2  the command was wrong, or the load could not go on
-      3  a sync drives TARGET
+      3  another process drives TARGET
+      4  a newer driver has taken over TARGET
 
     \b
     Example:
@@ -116,6 +123,7 @@ def load(
         on_bad_message=on_bad or config.on_bad_message,
         parallel=parallel or config.parallel,
     )
+    master = master or config.master or "local[*]"
     rules = [rule for text in tables for rule in text.split(",")]
     try:
         from tidewire.spark.load.prepare import prepared_load

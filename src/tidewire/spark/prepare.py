@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 from urllib.parse import urlencode
@@ -19,7 +20,7 @@ from tidewire.errors import OptionError, SyncError
 from tidewire.kafka.uri import SCHEMES, KafkaAddress, parameters_of
 from tidewire.spark.apply import Mode
 from tidewire.spark.catalogs import check_catalog, needed_jars
-from tidewire.spark.job import Job
+from tidewire.spark.job import FORMAT_VERSION, Job
 from tidewire.spark.ledger import ledger_of, refuse_other_sync
 from tidewire.spark.loop import Loop
 from tidewire.spark.maintain import Every, parse_age
@@ -29,7 +30,7 @@ from tidewire.spark.sessions import own_session
 from tidewire.spark.source import Source, open_source
 from tidewire.spark.source.detect import check_readable, completed, has_watermarks
 from tidewire.spark.staging import check_staging
-from tidewire.spark.targets import close_target, open_target
+from tidewire.spark.targets import Target, close_target, open_target
 from tidewire.sync.config import SyncConfig
 from tidewire.sync.state import OnBad, State
 
@@ -59,14 +60,8 @@ class Prepared:
     @contextmanager
     def loop(self, spark: SparkSession, observer: Observer) -> Iterator[Loop]:
         """The loop that does it, in a session of its own on the given one's Spark, which is not changed."""
-        job, config = self.job, self._config
-        check_session(spark, job.format, embedded=job.catalog is None, jars=self.needed_jars)
-        with own_session(spark) as own:
-            target = open_target(own, config.target or "", job.format, job.catalog, job.format_version)
-            try:
-                yield Loop(own, self._source, target, job, observer)
-            finally:
-                close_target(own, target)
+        with opened(spark, self._config.target or "", self.job) as (own, target):
+            yield Loop(own, self._source, target, self.job, observer)
 
     @property
     def needed_jars(self) -> tuple[str, ...]:
@@ -81,10 +76,7 @@ class Prepared:
 def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
     """Open the source of a sync and check all that can be checked without Spark; errors say what to do."""
     place, protocol = place_and_protocol(config)
-    format_ = config.target_format or "iceberg"
-    catalog = config.catalog_named(config.catalog)
-    check_catalog(config.target or "", format_, catalog)
-    check_staging(config.target or "", config.staging)
+    asked = job_of(config, protocol)
     _check_options(config.option)
     every = Every.parse(config.maintain_every or "100b")
     patience = parse_age(config.patience or "5m", "patience").total_seconds()
@@ -93,22 +85,13 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
         sample = source.sample(_SAMPLE)
         options = completed(protocol, dict(source.options) | dict(config.option), sample)
         check_readable(protocol, options, sample)
-        job = Job(
-            protocol,
-            options,
+        job = replace(
+            asked,
+            options=options,
             has_watermarks=has_watermarks(protocol, options),
-            mode=Mode(config.mode or "mirror"),
-            format_version=config.format_version or 3,
-            format=format_,
-            catalog=catalog,
-            on_bad=OnBad(config.on_bad_message or "hold"),
             until=config.until,
-            parallel=config.parallel or 4,
             maintain=every,
-            rules=config.rules,
-            keep_rejected=config.keep_rejected_bytes is not False,
             patience=patience,
-            staging=config.staging,
         )
         notes = _limits(job, source)
         refuse_other_sync(ledger_of(config.target or ""), job.owner(source), take_over=take_over)
@@ -116,6 +99,38 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
         source.close()
         raise
     return Prepared(config, source, job, notes)
+
+
+def job_of(config: SyncConfig, protocol: str = "") -> Job:
+    """What settings say of a target and its tables, checked. Sync and load add what only one of them has."""
+    uri, format_ = config.target or "", config.target_format or "iceberg"
+    catalog = config.catalog_named(config.catalog)
+    check_catalog(uri, format_, catalog)
+    check_staging(uri, config.staging)
+    return Job(
+        protocol,
+        mode=Mode(config.mode or "mirror"),
+        format_version=config.format_version or FORMAT_VERSION,
+        format=format_,
+        catalog=catalog,
+        on_bad=OnBad(config.on_bad_message or "hold"),
+        parallel=config.parallel or 4,
+        rules=config.rules,
+        keep_rejected=config.keep_rejected_bytes is not False,
+        staging=config.staging,
+    )
+
+
+@contextmanager
+def opened(spark: SparkSession, uri: str, job: Job) -> Iterator[tuple[SparkSession, Target]]:
+    """A job's target, and a session of its own on the given one's Spark, which is not changed."""
+    check_session(spark, job.format, embedded=job.catalog is None, jars=needed_jars(uri, job.catalog))
+    with own_session(spark) as own:
+        target = open_target(own, uri, job.format, job.catalog, job.format_version)
+        try:
+            yield own, target
+        finally:
+            close_target(own, target)
 
 
 def driven(loop: Loop, observer: Observer, *, once: bool, take_over: bool) -> State | None:

@@ -100,5 +100,5 @@ def _held(table: LoadedTable, ts: int) -> Hold:
     """The hold of a table that lacks rows of its load."""
     first = min(table.rejected, key=lambda each: each.at)
     count = len(table.rejected)
-    more = f", and {count - 1} more rows" if count > 1 else ""
+    more = f", and {count - 1:,} more {'row' if count == 2 else 'rows'}" if count > 1 else ""
     return Hold(ts, first.at, f"not loaded: {first.reason}{more}", table.schema.name, HoldKind.LOAD, first_ts=ts)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -13,19 +13,16 @@ from tidewire.errors import LoadError, OptionError
 from tidewire.load.dialect import Dialect
 from tidewire.load.dumpling import read_dump
 from tidewire.model import TableName
-from tidewire.spark.apply import Mode
-from tidewire.spark.catalogs import check_catalog, needed_jars
+from tidewire.spark.catalogs import needed_jars
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import ledger_of, owner_of, refuse_other_sync
 from tidewire.spark.load.run import LoadJob
-from tidewire.spark.requirements import check_session
-from tidewire.spark.sessions import own_session
+from tidewire.spark.prepare import job_of, opened
 from tidewire.spark.source import NoSource
-from tidewire.spark.targets import Target, close_target, open_target
+from tidewire.spark.targets import Target
 from tidewire.storage import open_storage
 from tidewire.sync.config import SyncConfig
 from tidewire.sync.rules import wanted_by
-from tidewire.sync.state import OnBad
 
 _PREFIXES: Final = ("dumpling:", "dumpling+")
 _TSO_FROM: Final = 1 << 50
@@ -46,16 +43,9 @@ class PreparedLoad:
         """The sets of jars that the target needs."""
         return needed_jars(self.uri, self.job.catalog)
 
-    @contextmanager
-    def target(self, spark: SparkSession) -> Iterator[tuple[SparkSession, Target]]:
+    def target(self, spark: SparkSession) -> AbstractContextManager[tuple[SparkSession, Target]]:
         """The target, and a session of its own on the given one's Spark, which is not changed."""
-        check_session(spark, self.job.format, embedded=self.job.catalog is None, jars=self.needed_jars)
-        with own_session(spark) as own:
-            target = open_target(own, self.uri, self.job.format, self.job.catalog, self.job.format_version)
-            try:
-                yield own, target
-            finally:
-                close_target(own, target)
+        return opened(spark, self.uri, self.job)
 
 
 def prepared_load(
@@ -69,12 +59,12 @@ def prepared_load(
 ) -> PreparedLoad:
     """Look at a dump and check all that can be checked without Spark; errors say what to do.
 
-    ``config`` is as for the sync of the target: format, mode, catalog and rules must be the same.
+    ``config`` is as for the sync of the target: format, mode, catalog, staging and rules must be the same.
     """
     storage, dialect = open_storage(_place(source), "source"), Dialect.parse(options)
     dump = read_dump(storage)
-    selected, rules = wanted_by(tables), config.rules
-    found = tuple(each for each in dump.tables if selected(each.schema.name) and rules.wants(each.schema.name))
+    selected = wanted_by(tables)
+    found = tuple(each for each in dump.tables if selected(each.schema.name) and config.rules.wants(each.schema.name))
     if not found:
         names = ", ".join(str(each.schema.name) for each in dump.tables[:20]) or "none"
         raise LoadError(f"the dump has no table that is wanted; it has {names}")
@@ -86,22 +76,12 @@ def prepared_load(
         )
     if ts < _TSO_FROM:
         raise OptionError("at", f"{ts} is not a TSO: TSOs of this century have 17 digits or more")
-    uri, format_ = config.target or "", config.target_format or "iceberg"
-    catalog = config.catalog_named(config.catalog)
-    check_catalog(uri, format_, catalog)
+    uri, asked = config.target or "", job_of(config)
     owner = owner_of(ledger_of(uri))
-    job = Job(
-        "",
-        {name: value for name, value in config.option.items() if name == "time-zone"},
+    job = replace(
+        asked,
+        options={name: value for name, value in config.option.items() if name == "time-zone"},
         has_watermarks=owner is None or owner.has_watermarks,
-        mode=Mode(config.mode or "mirror"),
-        format_version=config.format_version or 3,
-        format=format_,
-        catalog=catalog,
-        on_bad=OnBad(config.on_bad_message or "hold"),
-        parallel=config.parallel or 4,
-        rules=rules,
-        keep_rejected=config.keep_rejected_bytes is not False,
     )
     refuse_other_sync(ledger_of(uri), job.owner(NoSource()), take_over=take_over)
     return PreparedLoad(uri, job, LoadJob(storage, found, ts, dialect), dump.skipped)
