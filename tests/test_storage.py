@@ -324,6 +324,7 @@ def test_local_folders_have_several_spellings(tmp_path: Path, monkeypatch: pytes
     [
         ("ftp://host/x", "ftp:// is not a known kind of storage; use a local path, s3://, gs://, az://"),
         ("s3:/bucket/x", "two slashes are missing after s3:, write s3://bucket/path"),
+        ("hdfs:/lake", "two slashes are missing after hdfs:, write hdfs://namenode:8020/path"),
         ("s3://", "the URI does not name a bucket: s3://bucket/path"),
         ("s3://user@bucket/x", "the URI does not name a bucket"),
         ("s3://bucket/x?endpiont=y", "does not know the parameter 'endpiont'; known are access-key, "),

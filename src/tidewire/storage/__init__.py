@@ -1,4 +1,4 @@
-"""The one store: documents and files below a URI, on a local disk or in an object store.
+"""The one store: documents and files below a URI, on a local disk, in an object store or in HDFS.
 
 A document is whole, whenever it is read and whoever reads it. Writers that compete for a name are told apart by
 :meth:`Storage.put_if_absent`: exactly one of them wins. A store that does not answer raises ``StorageError``; it never
@@ -7,6 +7,7 @@ looks like a store without the document.
 A local folder needs the standard library alone. Object stores (``s3``, ``gs``, ``az`` and their other names) need
 ``obstore``. Their settings come from the usual environment variables (``AWS_ENDPOINT_URL``, ``AWS_REGION``, …) and
 from the parameters of the URI, which have the names that TiCDC gives them: ``s3://bucket/path?endpoint=…&region=…``.
+HDFS needs ``hdfs-native``, and its settings come from Hadoop's own files.
 """
 
 from tidewire.storage.base import Entry, Storage

@@ -25,17 +25,18 @@ def open_storage(uri: str | Path, option: str = "target") -> Storage:
     text = str(uri)
     head = None if isinstance(uri, Path) else _HEAD.match(text)
     scheme = head[1].lower() if head else ""
-    if head is None or (head[2] is None and scheme not in ("file", *PROVIDERS, *SCHEMES)):
+    if head is None or (head[2] is None and scheme not in ("file", _HDFS, *PROVIDERS, *SCHEMES)):
         return _folder(text, option)
     if scheme == "file":
         return _folder(_file_path(text[head.end(1) + 1 :], option), option)
-    if scheme == _HDFS and head[2] is not None:
-        return _hdfs(text[head.end() :], option)
-    if SCHEMES.get(scheme, scheme) not in PROVIDERS:
+    if scheme != _HDFS and SCHEMES.get(scheme, scheme) not in PROVIDERS:
         known = ", ".join(f"{name}://" for name in (*PROVIDERS, _HDFS))
         raise OptionError(option, f"{scheme}:// is not a known kind of storage; use a local path, {known}")
     if head[2] is None:
-        raise OptionError(option, f"two slashes are missing after {scheme}:, write {scheme}://bucket/path")
+        place = "namenode:8020/path" if scheme == _HDFS else "bucket/path"
+        raise OptionError(option, f"two slashes are missing after {scheme}:, write {scheme}://{place}")
+    if scheme == _HDFS:
+        return _hdfs(text[head.end() :], option)
     try:
         from tidewire.storage.bucket import BucketStorage
     except ImportError as error:
