@@ -1,7 +1,7 @@
 """Which kernel reads rows out of messages: the Python one, or the native one if it is installed.
 
 The native kernel is a distribution of its own, ``tidewire-native``. It gives the same rows, and what it does not take
-it leaves to the Python kernel, so there is no other difference than speed.
+it leaves to the Python kernel, so only the speed differs.
 """
 
 from __future__ import annotations

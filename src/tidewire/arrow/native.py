@@ -28,7 +28,7 @@ from tidewire.model.grammar import integer_range
 from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS
 
 _KEPT: Final = 1024
-"""So many tables are known; then all are forgotten, and learnt again when they come."""
+"""If the kernel knows more tables, it forgets them all, and learns each again from its next message."""
 
 _UTC: Final = "UTC"
 _LOCAL: Final = "local"
@@ -108,7 +108,7 @@ class NativeRows:
         return stop
 
     def _learn(self, message: Message, sub: int) -> bool:
-        """Teach the shape of an event in a message; is the message to be read by the kernel?"""
+        """Teach the shape of an event in a message; True if the kernel can read the message."""
         if self._records is not None:
             return self._learn_record(message, self._records)
         event = self._event(message, sub)
@@ -139,7 +139,7 @@ class NativeRows:
         return False
 
     def _event(self, message: Message, sub: int) -> RowChange | None:
-        """The row that the codec finds in a message, if it does."""
+        """The row that the codec finds in a message; None if it does not find one."""
         try:
             event = list(self._decoder.decode(message))[sub]
         except (DecodeError, SchemaUnknown, IndexError):

@@ -258,7 +258,7 @@ def _held(hold: Hold) -> str:
 
 
 def _check_protocol(asked: SyncConfig, ctx: click.Context) -> None:
-    """Somebody has to name the protocol: the command line, the file, or the URI of the source."""
+    """Refuse a sync whose protocol is neither on the command line nor in the file nor in the URI of the source."""
     if asked.protocol is None and "protocol" not in parameters_of((asked.source or "").partition("?")[2]):
         parameter = next(each for each in ctx.command.params if each.name == "protocol_name")
         raise click.MissingParameter(ctx=ctx, param=parameter)

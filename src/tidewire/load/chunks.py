@@ -23,7 +23,7 @@ CHUNK_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file, or, if it can be cut, the rows of it that begin from ``start`` up to, and without, ``end``."""
+    """A file, or the rows of it that begin at byte ``start`` or later, and before byte ``end``."""
 
     file: DataFile
     start: int = 0
@@ -38,7 +38,7 @@ class Chunk:
 
     @property
     def bytes(self) -> int:
-        """How much of its files it is."""
+        """How many bytes of the dump's files it has."""
         return sum((part.file.size if part.end is None else part.end) - part.start for part in self.parts)
 
 
@@ -85,7 +85,7 @@ def _read_csv(stream: BinaryIO, part: Part, names: Sequence[str], dialect: Diale
 
 
 def first_line(storage: Storage, part: Part, dialect: Dialect) -> int:
-    """The number, from 1, that the first row of a part has among the lines of its file."""
+    """The line of its file, counted from 1, in which the first row of a part is."""
     if part.file.kind is not Kind.CSV:
         return 1
     if part.end is None:
@@ -101,7 +101,7 @@ def first_line(storage: Storage, part: Part, dialect: Dialect) -> int:
 
 
 def _line_start(stream: BinaryIO, at: int, first: int) -> int:
-    """Where the first line begins that does not begin before a place; the rows begin at ``first``."""
+    """Where the first line begins at byte ``at`` or later. The rows of the file begin at ``first``."""
     if at <= first:
         return first
     stream.seek(at - 1)
@@ -126,7 +126,7 @@ def _without_header(stream: BinaryIO, dialect: Dialect) -> tuple[tuple[str, ...]
 
 
 class _Joined(io.RawIOBase):
-    """Bytes, and then a stream."""
+    """A stream of some bytes and then of another stream."""
 
     def __init__(self, first: bytes, stream: BinaryIO) -> None:
         self._first = first
@@ -143,7 +143,7 @@ class _Joined(io.RawIOBase):
 
 
 class _Limited(io.RawIOBase):
-    """So many bytes of a stream."""
+    """The next ``size`` bytes of a stream."""
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self._stream = stream

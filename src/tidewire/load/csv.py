@@ -252,7 +252,7 @@ class _Reader:
             yield self._rows(records, lines, bad)
 
     def _next(self) -> list[bytes | None] | str | None:
-        """The next record, why it is none, or ``None`` if it goes on behind the buffer."""
+        """The next record, or the reason why it cannot be read; ``None`` if it does not end in the buffer."""
         data, end = self._data, self._grammar.dialect.line_end
         found = _record(data, self.at, self._grammar)
         closed = found is not None and data.endswith(end, self.at, found[1])

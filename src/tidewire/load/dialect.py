@@ -11,7 +11,7 @@ from tidewire.errors import OptionError
 
 
 class BinaryFormat(StrEnum):
-    """How byte strings stand in CSV files."""
+    """How byte strings are written in CSV files."""
 
     RAW = "raw"
     HEX = "hex"
@@ -22,7 +22,7 @@ class BinaryFormat(StrEnum):
 class Dialect:
     """How the values of a dump are written; the defaults are Dumpling's.
 
-    ``time_zone`` is the zone of the session that dumped, in which TIMESTAMPs are.
+    ``time_zone`` is the time zone of Dumpling's session: TIMESTAMPs are written in it.
     """
 
     separator: bytes = b","

@@ -143,7 +143,7 @@ def _schema(storage: Storage, name: TableName, file: tuple[str, Compression]) ->
 
 
 def table_of(text: str, name: TableName, place: str) -> TableSchema:
-    """The table that the CREATE TABLE in a text makes; :class:`LoadError` if there is none that can be read."""
+    """The table that the CREATE TABLE in a text makes; :class:`LoadError` if it cannot be read."""
     start = re.search(r"^\s*CREATE\s", text, re.MULTILINE | re.IGNORECASE)
     query = text[start.start() :] if start else text
     found = next((edit for edit in edits(Ddl(name, 0, query)) if isinstance(edit, CreateTable)), None)

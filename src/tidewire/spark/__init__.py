@@ -1,4 +1,4 @@
-"""TiDB's change data in a Spark session of one's own: ``import tidewire.spark as tw``.
+"""TiDB's change data in your own Spark session: ``import tidewire.spark as tw``.
 
 ``decode``, ``rows``, ``learn`` and ``infer`` are plain transforms of DataFrames, on Spark 3.5 to 4.3 and Spark Connect.
 ``TicdcSource`` is the same as a data source, ``format("ticdc")``, from Spark 4.0 on.

@@ -1,4 +1,4 @@
-"""``tw.Sync``: topics to tables that are right, in a Spark session of one's own."""
+"""``tw.Sync``: topics to tables that are right, in the caller's Spark session."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Recorder:
         _LOG.info(line)
 
     def finished(self, report: PassReport) -> None:
-        """A pass is done. An error of whoever hears of it is logged; the tables do not stop for it."""
+        """A pass is done. If ``on_report`` raises an error, the error is logged and the sync goes on."""
         self.last_report = report
         self._rows.update({str(name): count for name, count in report.rows.items()})
         if self._on_report is not None:
@@ -82,7 +82,7 @@ class Recorder:
 
 
 class Sync:
-    """A sync of topics into tables: what ``tidewire sync`` does, in a Spark session of one's own.
+    """A sync of topics into tables: what ``tidewire sync`` does, in the caller's Spark session.
 
     ``source`` is ``kafka://host:port/topic`` or ``file:FOLDER``; a mapping has the parameters of Kafka beside its
     ``uri``. ``target`` is the folder of the tables. ``catalog`` says what ``[catalog.NAME]`` says in the TOML file,
@@ -190,7 +190,7 @@ class Sync:
         return RunningSync(ready, spark, Recorder(on_report), once=once, take_over=take_over)
 
     def prepared(self, spark: SparkSession | None = None, *, take_over: bool = False) -> Prepared:
-        """Check the session, if there is one yet, then look at the source; what :meth:`run` goes on from."""
+        """Check the session, if one is given, and the source; :meth:`run` and :meth:`start` begin with the result."""
         config = self._config
         if spark is not None:
             check_session(spark, config.target_format or "iceberg", embedded=not config.catalogs)

@@ -15,10 +15,10 @@ Result = TypeVar("Result", covariant=True)
 
 
 class Work(Protocol[Result]):
-    """Something to do. It can be pickled, and so can its result."""
+    """What one Spark task does. It can be pickled, and so can its result."""
 
     def run(self) -> Result:
-        """Do it."""
+        """Do it, in the task."""
         ...
 
 

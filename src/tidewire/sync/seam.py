@@ -1,8 +1,8 @@
 """The seam between a load and the topic: does the topic have everything that changed since the load?
 
-A partition reaches back to a load if it has a watermark that is not later, or if it is there from its first message on
-and that is not later. A partition that is there from its first message on and begins later is new, if another one shows
-that the changefeed is older than the load.
+A partition reaches back to a load if one of its watermarks is not later than the load. If its first message is still
+there, its oldest change counts too. A partition that begins later, and whose first message is still there, is new if
+another partition shows that the changefeed is older than the load.
 """
 
 from __future__ import annotations

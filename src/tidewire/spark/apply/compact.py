@@ -173,7 +173,7 @@ def compact(
     schema: TableSchema | None = None,
     mode: Mode = Mode.MIRROR,
 ) -> bool:
-    """Put a table in order; was there something to do?
+    """Put a table in order; False if there was nothing to do.
 
     Without a ``schema`` the order of rows is not known, and files are only joined.
     """

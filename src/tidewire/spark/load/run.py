@@ -5,9 +5,9 @@
     loads/<id>/staged/…   staged rows
     loads/<id>/done/<n>   a chunk is staged: its files, and the rows that do not fit
 
-The id says source, moment, options and tables, so the same command goes on where it was. Nothing of a load is in a
-table before all of it is staged; then its plan is kept, carried out and published as those of the sync are, and whoever
-drives the target next finishes it. After that the folder is deleted.
+The id is a hash of source, moment, options and tables, so the same command continues the load. Nothing of a load is in
+a table before all of it is staged. Then its plan is kept, carried out and published as those of the sync are. If the
+load dies there, the next driver of the target finishes it. At the end the folder is deleted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tidewire.sync.plan import Planned
 from tidewire.sync.state import Hold, OnBad
 
 FEW_BYTES: Final = 4 << 20
-"""So little is staged in the driver: a Spark job alone takes longer."""
+"""Up to this many bytes are staged in the driver, because starting a Spark job takes longer."""
 
 _LOOK_SECONDS: Final = 0.5
 """How often a load looks for chunks that are done."""

@@ -1,7 +1,7 @@
 """One chunk of a load: rows of a dump in, staged files and a document that says so out.
 
-The document is put once all files of the chunk are there, so a load that was killed goes on with the other chunks. The
-files of an attempt that did not come so far are in no document, and are deleted with the load's folder.
+The document is written when all files of the chunk are complete. A load that was killed continues with the chunks that
+have no document. Files of an attempt that was cut short are in no document, and are deleted with the load's folder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROWS_PER_FILE: Final = 500_000
 BYTES_PER_FILE: Final = 128 << 20
 
 MOST_REJECTED: Final = 1_000
-"""A chunk with more bad rows is no damaged file but one that is read with the wrong options."""
+"""If a chunk has more bad rows, the load stops: the options of the dump are probably wrong."""
 
 SOURCE: Final = "load"
 """The topic that rows of a load are said to be from."""
@@ -74,7 +74,7 @@ class ChunkWork:
 
     @property
     def document(self) -> str:
-        """Where it is said that the chunk is done."""
+        """The name of the document that says that the chunk is staged."""
         return f"{self.folder}/done/{self.number:07}"
 
     def run(self) -> int:

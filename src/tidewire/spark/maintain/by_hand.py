@@ -1,4 +1,4 @@
-"""Maintenance that is asked for: the running sync does it, or whoever asks if none runs."""
+"""Maintenance by hand: the running sync does it; if none runs, the caller does it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER_SECONDS: Final = 6 * 3600.0
 
 
 def _silent(line: str) -> None:
-    """Nobody listens."""
+    """Print nothing."""
 
 
 def asked(storage: Storage, older_than: str, keep: int, tell: Callable[[str], None] = _silent) -> Maintained | None:

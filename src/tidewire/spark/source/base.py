@@ -142,7 +142,7 @@ class NoSource:
         return {}
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """Nobody is told."""
+        """Do nothing: there is no topic."""
 
     def close(self) -> None:
         """There is nothing to close."""

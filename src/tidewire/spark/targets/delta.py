@@ -275,7 +275,7 @@ class DeltaTarget:
     # Maintenance
 
     def replace(self, name: TableName, change: FileChange, tag: CommitTag | None = None) -> None:
-        """Commit files with the same rows, as a change that is none of data."""
+        """Commit files with the same rows, as a commit that does not change data."""
         self._commit_files(name, change, tag, is_data=False)
 
     def tidy(self, name: TableName, tag: CommitTag | None = None) -> None:
