@@ -61,7 +61,11 @@ def on_executors(module: str, settings: Mapping[str, Any]) -> MapBatches:
     return tidewire_messages
 
 
-def check_executors(spark: SparkSession, packages: Sequence[str] = ("tidewire", "msgspec", "obstore")) -> None:
+_SYNC: Final = ("tidewire", "pyarrow", "msgspec", "numpy", "obstore", "pyroaring", "mmh3")
+"""The packages that every sync imports in its tasks."""
+
+
+def check_executors(spark: SparkSession, packages: Sequence[str] = _SYNC) -> None:
     """Refuse executors that lack a package that a sync needs there; :class:`SyncError` with the way out."""
     from tidewire import __version__ as version
 

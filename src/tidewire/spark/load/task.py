@@ -21,11 +21,11 @@ from tidewire.load.chunks import Chunk, Part, first_line, read_part
 from tidewire.load.dialect import Dialect
 from tidewire.load.rows import Rows
 from tidewire.load.values import typed
-from tidewire.model import Position, TableSchema
+from tidewire.model import Message, Position, TableSchema
 from tidewire.spark.stage.files import MessageFile, RowFiles
 from tidewire.spark.stage.mask import masked
 from tidewire.spark.stage.reader import Before
-from tidewire.spark.stage.task import REJECT, staged
+from tidewire.spark.stage.task import REJECT, reject_row, staged
 from tidewire.storage import Storage
 from tidewire.sync.documents import decode, encode
 from tidewire.sync.manifest import Partition, Rejected, StagedFile
@@ -171,18 +171,8 @@ class _Staging:
                 "the options of the dump that the load was given"
             )
         self._rejected.append(Rejected(at, told, table=self._work.table.name, commit_ts=self._work.ts))
-        self._rejects.add(
-            {
-                "topic": place.name,
-                "partition": 0,
-                "offset": number,
-                "key": None,
-                "value": data if self._work.keep_rejected else None,
-                "reason": told,
-                "part": "value",
-                "batch": self._work.number,
-            }
-        )
+        kept = Message(None, data if self._work.keep_rejected else None)
+        self._rejects.add(reject_row(at, told, kept, self._work.number))
 
 
 @dataclass(frozen=True)

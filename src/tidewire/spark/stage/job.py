@@ -14,7 +14,7 @@ from tidewire.model import Message, Position, TableSchema
 from tidewire.spark.source import OffsetRange, Source
 from tidewire.spark.stage.files import MessageFile
 from tidewire.spark.stage.reader import Reader
-from tidewire.spark.stage.task import REJECT, FileInput, Input, RangeInput, Share, Task, TaskReport
+from tidewire.spark.stage.task import REJECT, FileInput, Input, RangeInput, Share, Task, TaskReport, reject_row
 from tidewire.spark.tasks import run_in_tasks
 from tidewire.storage import Storage
 from tidewire.sync.manifest import Manifest, Parked, Partition, ReadRange, Rejected, StagedFile
@@ -114,19 +114,7 @@ def write_rejects(
     name = f"rejects/{epoch:08}/{number:08}/invalid-{uuid.uuid4().hex}.parquet"
     file = MessageFile(storage, name, REJECT)
     for each in rejected:
-        message = messages.get(each.at, Message(None, None))
-        file.add(
-            {
-                "topic": each.at.topic,
-                "partition": each.at.partition,
-                "offset": each.at.offset,
-                "key": message.key,
-                "value": message.value,
-                "reason": each.reason,
-                "part": "value",
-                "batch": number,
-            }
-        )
+        file.add(reject_row(each.at, each.reason, messages.get(each.at, Message(None, None)), number))
     file.close()
     return file.path
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -328,17 +328,8 @@ class _Run:
 
     def _reject(self, at: Position, reject: Reject) -> None:
         told = self._peek(reject.key, reject.value)
-        self._rejects.add(
-            {
-                **_place(at),
-                "key": reject.key if self._reader.keep_rejected else None,
-                "value": reject.value if self._reader.keep_rejected else None,
-                "reason": reject.reason,
-                "at": None if reject.at is None else str(reject.at),
-                "part": reject.part,
-                "batch": self._task.number,
-            }
-        )
+        data = Message(reject.key, reject.value) if self._reader.keep_rejected else Message(None, None)
+        self._rejects.add(reject_row(at, reject.reason, data, self._task.number, reject.part, reject.at))
         self._rejected.append(Rejected(at, reject.reason, table=told.table, commit_ts=told.commit_ts))
 
 
@@ -358,6 +349,21 @@ def _at(partition: Partition, offsets: pa.Array, pos: int) -> Position:
 
 def _place(at: Position) -> Mapping[str, str | int]:
     return {"topic": at.topic, "partition": at.partition, "offset": at.offset}
+
+
+def reject_row(
+    at: Position, reason: str, data: Message, batch: int, part: str | None = "value", place: int | str | None = None
+) -> dict[str, Any]:
+    """A row of the rejects table. ``place`` is where in the ``part`` of the message the fault is."""
+    return {
+        **_place(at),
+        "key": data.key,
+        "value": data.value,
+        "reason": reason,
+        "at": None if place is None else str(place),
+        "part": part,
+        "batch": batch,
+    }
 
 
 def _message(messages: pa.RecordBatch, pos: int) -> Message:
