@@ -109,6 +109,21 @@ def test_rows_keep_their_ids_and_dead_ones_are_gone(spark: SparkSession, tmp_pat
 
 
 @pytest.mark.usefixtures("few")
+def test_rows_without_ids_wait_for_them(spark: SparkSession, tmp_path: Path) -> None:
+    """The rows of a table whose format gets a later version have ids from the next commit on."""
+    target = IcebergTarget(spark, tmp_path / "lake", format_version=2)
+    table = TableSchema(TableName("compact", "upgraded"), (ID, NAME))
+    rows = passes(target, tmp_path, table, Mode.MIRROR)
+    spark.sql(f"ALTER TABLE {target.relation(table.name)} SET TBLPROPERTIES ('format-version' = '3')")
+
+    assert not compact(target, table.name, tag(), table)
+    target.alter(table.name, (), tag())
+    assert compact(target, table.name, tag(), table)
+
+    assert {row[0]: row[1] for row in all_rows(target, table)} == rows
+
+
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("target", ["iceberg"], indirect=True)
 def test_another_program_changes_the_table_and_the_work_begins_again(
     target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -178,6 +193,33 @@ def test_only_small_worn_and_deep_files_are_taken() -> None:
     (deep,) = chosen(stored((*base, *wide)), Mode.MIRROR)
     assert len(deep) == MOST_DEEP + 1
     assert {file.path for file in wide} < {file.path for file in deep}
+
+
+def test_full_files_of_few_bytes_are_not_written_again_and_again() -> None:
+    """Ranges are cut by rows too, and files by the memory that their rows take."""
+    narrow = [DataFile(f"n{number}", module._RANGE_ROWS, {}, size=16 << 20) for number in range(2 * FEW_FILES)]
+    small = [DataFile(f"s{number}", 10, {}, size=100) for number in range(FEW_FILES)]
+
+    assert chosen(stored(tuple(narrow)), Mode.MIRROR) == []
+    assert chosen(stored((*narrow, *small)), Mode.MIRROR) == [small]
+
+    fields = tuple(StoredColumn(f"c{number}", number, pa.int64(), f"c{number}") for number in range(1, 101))
+    wide = tuple(DataFile(f"w{number}", 300_000, {}, size=1 << 20) for number in range(2 * FEW_FILES))
+    table = replace(stored(wide), columns=fields, key=("c1",))
+    assert chosen(table, Mode.MIRROR) == []
+
+
+def test_files_of_long_texts_in_order_are_not_merged_again_and_again(tmp_path: Path) -> None:
+    """Bounds of columns that rows are ordered by are whole: short ones of texts that begin alike would be the same."""
+    url, id_ = StoredColumn("url", 1, pa.string(), "url"), StoredColumn("id", 2, pa.int64(), "id")
+    base = StoredTable("t@1", (url, id_), (), LocalAccess(), str(tmp_path), ("id",), order=("url",))
+    files = []
+    for number in range(2 * MOST_DEEP):
+        rows = pa.table({"url": [f"https://example.com/{number:02}/{each}" for each in "ab"], "id": [number, -number]})
+        (new,) = write_rows(base, rows, "test")
+        files.append(DataFile(new.path, new.rows, new.stats, size=LARGE))
+
+    assert chosen(replace(base, files=tuple(files)), Mode.MIRROR) == []
 
 
 def test_files_of_one_key_are_not_merged_again_and_again() -> None:

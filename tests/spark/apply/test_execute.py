@@ -36,7 +36,7 @@ from tidewire.spark.targets import (
     delta_commit,
     iceberg_swap,
 )
-from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Merge, Rename, SetAside, Truncate
+from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Fill, Merge, Rename, SetAside, Truncate
 
 ID = Column.of("id", "int", primary_key=True)
 NAME = Column.of("name", "varchar(20)")
@@ -386,3 +386,19 @@ def test_a_table_that_another_program_replaced_is_not_touched(target: Target) ->
             execute(step, target, tag(), Mode.MIRROR, known=known)
 
     assert [field.name for field in target.fields(shape.name)] == ["foreign"]
+
+
+def test_a_load_whose_rows_do_not_fit_commits_none_of_them(target: Target, tmp_path: Path) -> None:
+    shape = table("unfit")
+    execute(Create(shape, 1), target, tag(), Mode.MIRROR)
+    rows: list[dict[str, Any]] = [{"id": 1, "name": "a"}, {"id": None, "name": "b"}]
+    fill, step = (
+        Fill(shape, (stage(tmp_path, shape, [change(5, n, None, row) for n, row in enumerate(rows)]),), 5),
+        tag(),
+    )
+
+    for _ in range(2):  # the second time is after a crash
+        with pytest.raises(StepImpossible, match="rows do not fit: column id"):
+            execute(fill, target, step, Mode.MIRROR)
+
+    assert rows_of(target, "unfit") == []

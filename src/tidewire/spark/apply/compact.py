@@ -44,7 +44,10 @@ FEW_FILES: Final = 5
 """Fewer small files are not worth a new one."""
 
 _SMALL: Final = 24 << 20
-"""A file of fewer bytes is small."""
+_SMALL_ROWS: Final = 1_500_000
+_SMALL_MEMORY: Final = 96 << 20
+"""A file of fewer bytes is small, unless it has so many rows, or its rows take so much memory: ranges and files are cut
+by these too, and what was cut by them would be written again and again."""
 
 _RANGE_BYTES: Final = 64 << 20
 _RANGE_ROWS: Final = 4_000_000
@@ -199,6 +202,8 @@ def _compacted(target: Target, name: TableName, tag: CommitTag | None, schema: T
     if sets and table.has_lineage and any(file.lineage is None for files in sets for file in files):
         table = replace(target.stored(name, listed=True), key=order)
         sets = chosen(table, mode if schema is not None else Mode.MIRROR)
+        # Rows from before the table had this version of the format get their ids with its next commit.
+        sets = [files for files in sets if all(file.lineage is not None for file in files)]
     if not sets:
         return False
     order = table.order or order
@@ -243,17 +248,28 @@ def chosen(table: StoredTable, mode: Mode) -> list[list[DataFile]]:
 
 def _chosen(table: StoredTable, files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
     worn = [file for file in files if file.rows < _WORN * (file.rows - file.live) or not file.is_counted]
-    small = [file for file in files if file.size < _SMALL and file not in worn]
+    width = sum(_bits(column.type) for column in table.columns) / 8
+    small = [file for file in files if _is_small(file, width) and file not in worn]
     first = [*worn, *small] if len(small) >= FEW_FILES or worn else []
     if first:
         yield first
-    left = [file for file in files if file not in first and file.size >= _SMALL]
+    left = [file for file in files if file not in first and not _is_small(file, width)]
     columns = [table.column(name) for name in table.order or table.key]
     known = {file.path: bounds for file in left if (bounds := bounds_of(_stats(file, columns))) is not None}
     while len(deep := _deepest(known)) > MOST_DEEP:
         yield [file for file in left if file.path in deep]
         for path in deep:
             del known[path]
+
+
+def _is_small(file: DataFile, width: float) -> bool:
+    """Is a file worth joining with others? A row takes ``width`` bytes of memory at least."""
+    return file.size < _SMALL and file.rows < _SMALL_ROWS and file.rows * width < _SMALL_MEMORY
+
+
+def _bits(type_: pa.DataType) -> int:
+    """How many bits a value takes in memory at least."""
+    return int(type_.bit_width) if pa.types.is_primitive(type_) or pa.types.is_decimal(type_) else 32
 
 
 def _deepest(known: dict[str, tuple[Place, Place]]) -> set[str]:

@@ -185,12 +185,12 @@ def _fill(step: Fill, context: _Context) -> Outcome:
             for piece in merge.slices
         ]
         few = _rows(merge) <= FEW_CHANGES
-        return run_pieces(pieces, _rows(merge), None if few else target.context)
+        result = run_pieces(pieces, _rows(merge), None if few else target.context)
+        if result.rejected:  # before the commit: a step that is found in its table counts as done
+            raise StepImpossible(context.tag.step, sorted(step.tables), f"rows do not fit: {result.rejected[0].reason}")
+        return result
 
-    result, version = _committed(merge.table, context, write)
-    if result.rejected:
-        raise StepImpossible(context.tag.step, sorted(step.tables), f"rows do not fit: {result.rejected[0].reason}")
-    return Outcome(version, True)
+    return Outcome(_committed(merge.table, context, write)[1], True)
 
 
 def _committed(

@@ -258,9 +258,9 @@ class StoredTable:
     """A table at one version: its columns, its files, and how they are opened.
 
     ``folder`` is where new files go. ``key`` are the columns whose bounds new files tell in full, so that a search can
-    skip files; texts and bytes in other columns have short bounds. ``format`` is the version of the table format.
-    ``partition`` says which partition a row belongs in, and ``spec`` is its number; ``order`` are columns by which rows
-    are ordered in files, if the table says so.
+    skip files; texts and bytes in other columns, except those in ``order``, have short bounds. ``format`` is the
+    version of the table format. ``partition`` says which partition a row belongs in, and ``spec`` is its number;
+    ``order`` are columns by which rows are ordered in files, if the table says so.
     """
 
     version: str
