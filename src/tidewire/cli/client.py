@@ -12,7 +12,7 @@ from tidewire.cli.connection import ApiGroup, connected, print_json
 
 @click.group(cls=ApiGroup, name="cli")
 def cli() -> None:
-    """Ask and tell a changefeed server: tidewire server.
+    """Manage the changefeeds of a server that runs (tidewire server).
 
     Exit codes: 0 it was done, 1 the server refused, did not answer or somebody said no, 2 the command was wrong.
 
