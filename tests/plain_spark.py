@@ -35,6 +35,8 @@ def plain_session(events: Path, **more: str) -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder: Any = SparkSession.builder
     connect = os.environ.get(KIND) == "connect"
+    if connect:
+        os.environ["SPARK_TESTING"] = "1"  # the server takes a free port, because other tests may run one too
     builder = builder.remote("local[2]") if connect else builder.master("local[2]")
     settings = SETTINGS | {"spark.eventLog.dir": events.as_uri()} | more
     spark = builder.config(map=settings).getOrCreate()

@@ -24,7 +24,7 @@ from tidewire.spark.targets import open_target, quoted
 from tidewire.spark.targets.delta import ONLY_RECENT
 from tidewire.spark.targets.iceberg import catalog_conf
 from tidewire.spark.targets.iceberg_catalog import catalog_name
-from tidewire.spark.targets.iceberg_rename import DROPPED
+from tidewire.spark.targets.iceberg_rename import DROPPED, dropped_uuid
 from tidewire.spark.targets.iceberg_swap import NO_SNAPSHOT
 from tidewire.storage import open_storage
 from tidewire.sync.catalog_settings import CatalogSettings
@@ -121,7 +121,7 @@ class IcebergReader:
         except PySparkException:  # nothing was dropped yet
             return
         for row in dropped:
-            if f"-{identity}~" in row.tableName:
+            if dropped_uuid(row.tableName) == identity:
                 yield TableName(DROPPED, row.tableName)
 
     def _read_older(self, name: TableName, version: str) -> DataFrame:

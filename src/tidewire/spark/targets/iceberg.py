@@ -133,7 +133,7 @@ class IcebergTarget:
         self._catalog = IcebergCatalog(
             spark,
             self.catalog,
-            is_shared=catalog_conf is not None,
+            is_shared=catalog is not None,
             plain_names=settings.get(f"spark.sql.catalog.{self.catalog}.type") == "glue",
         )
         self._renaming = threading.Lock()

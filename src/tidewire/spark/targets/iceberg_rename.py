@@ -166,12 +166,18 @@ def dropped_tables(catalog: IcebergCatalog, sync: str | None) -> Iterator[tuple[
     """
     for name in catalog.names_in(DROPPED):
         found = _DROPPED_NAME.fullmatch(name)
-        if found is None:
-            continue
-        if found[4] is not None:
-            yield TableName(DROPPED, name), int(found[4]), found[5]
-        elif sync is None or found[3] == _digest(sync):
-            yield TableName(DROPPED, name), int(found[1]), str(uuid.UUID(found[2]))
+        if found is not None and (sync is None or found[3] in (None, _digest(sync))):
+            yield TableName(DROPPED, name), int(found[1] or found[4]), _uuid(found)
+
+
+def dropped_uuid(name: str) -> str | None:
+    """The uuid in the name of a dropped table; None if the name is another one."""
+    found = _DROPPED_NAME.fullmatch(name)
+    return None if found is None else _uuid(found)
+
+
+def _uuid(found: re.Match[str]) -> str:
+    return str(uuid.UUID(found[2])) if found[2] else found[5]
 
 
 def has_another_name(catalog: IcebergCatalog, name: TableName) -> bool:
