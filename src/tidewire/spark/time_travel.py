@@ -113,16 +113,27 @@ class IcebergReader:
         """Where the table with a uuid can be, most likely first."""
         yield name
         newest = self._published.newest()
-        for other, table in ({} if newest is None else newest.tables).items():
+        tables = {} if newest is None else newest.tables
+        for other, table in tables.items():
             if other != name and table.version.partition("@")[0] == identity:
                 yield other
-        try:
-            dropped = self._spark.sql(f"SHOW TABLES IN {quoted(self._catalog, DROPPED)}").collect()
-        except PySparkException:  # nothing was dropped yet
-            return
-        for row in dropped:
-            if dropped_uuid(row.tableName) == identity:
-                yield TableName(DROPPED, row.tableName)
+        databases = self._databases()
+        if DROPPED in databases:
+            yield from (place for place in self._tables_in(DROPPED) if dropped_uuid(place.table) == identity)
+        # Where rows are kept for ever, a table that was dropped upstream stays, under the last name that it had.
+        for database in sorted(databases & {name.schema, *(other.schema for other in tables)}):
+            yield from (place for place in self._tables_in(database) if place not in tables and place != name)
+
+    def _databases(self) -> set[str]:
+        """The databases of the catalog."""
+        rows = self._spark.sql(f"SHOW NAMESPACES IN {quoted(self._catalog)}").collect()
+        names = (str(row[0]) for row in rows)
+        return {name[1:-1].replace("``", "`") if name.startswith("`") else name for name in names}
+
+    def _tables_in(self, database: str) -> list[TableName]:
+        """The tables of a database."""
+        rows = self._spark.sql(f"SHOW TABLES IN {quoted(self._catalog, database)}").collect()
+        return [TableName(database, row.tableName) for row in rows]
 
     def _read_older(self, name: TableName, version: str) -> DataFrame:
         """A version that 0.1 published, which names a schema beside the snapshot."""
