@@ -23,7 +23,7 @@ class Work(Protocol[Result]):
 
 
 def run_in_tasks(context: SparkContext, work: Sequence[Work[Result]]) -> list[Result]:
-    """The results of pieces of work, a task for each. An error that can travel is raised as it was.
+    """Run each piece of work in a Spark task, and return the results. An error that can be pickled is raised unchanged.
 
     Classes that executors cannot import, such as those of a notebook, travel along.
     """

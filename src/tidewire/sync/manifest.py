@@ -62,8 +62,8 @@ def newest(watermarks: Iterable[int]) -> tuple[int, int]:
 class ReadRange:
     """Offsets of a partition that were read, from ``start`` up to ``end``, which is excluded.
 
-    ``first_ts`` is the least ts of the changes in it, replays included, ``None`` if there is none. Two readings of a
-    range are equal whatever replays are among its rows.
+    ``first_ts`` is the least ts of its changes, replays included, or ``None`` if the range has no changes. It takes
+    no part in comparisons.
     ``watermark`` is the largest watermark in it, ``previous`` the largest below that: every active topic has received
     the latter. ``turns`` are the watermarks, each with its offset, at which their course begins, ends or turns: a fall
     means that the producer has restarted.

@@ -189,7 +189,7 @@ def maintain(
     gone, stay = work.thin()
     needed, tables = work.needed(), []
     published = Publications(storage).newest()
-    for name in sorted(() if published is None else published.tables):  # a catalog may have tables of others too
+    for name in sorted(() if published is None else published.tables):  # others share the catalog
         if not target.exists(name):
             continue
         check()

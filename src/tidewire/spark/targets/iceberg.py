@@ -240,7 +240,7 @@ class IcebergTarget:
         A REST catalog compares snapshots and not properties, and other programs may expire snapshots: both are needed.
         """
         if self._catalog.exists(name):
-            with suppress(TargetError):  # it is gone, or a table of others: the step that meets it says so
+            with suppress(TargetError):  # missing, or another program's: its own step reports that
                 swap(self._catalog, name, tag, step=False)
 
     def create(

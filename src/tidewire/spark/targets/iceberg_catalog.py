@@ -269,7 +269,7 @@ class IcebergCatalog:
         return IcebergTable(found, self.java_named, name, kept.operations.current(), kept.uuid)
 
     def known_table(self, name: TableName) -> IcebergTable | None:
-        """A table as it was when this process looked last; a swap that begins with it is refused if it has changed."""
+        """A table as this process last loaded it. A swap that begins with it is refused if the table has changed."""
         kept = self._kept.get(name)
         return self.table(name) if kept is None else IcebergTable(kept.java, self.java_named, name, uuid=kept.uuid)
 
