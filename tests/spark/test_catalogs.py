@@ -86,7 +86,20 @@ def test_other_places_have_none(place: str) -> None:
     [
         ("s3://bucket/lake", "iceberg", None, "give --catalog NAME"),
         ("hdfs://name/lake", "iceberg", None, "give --catalog NAME"),
-        ("gs://bucket/lake", "delta", None, "Delta tables are kept in local folders only"),
+        ("s3a://bucket/lake", "delta", None, r"kept in local folders only: .*S3SingleDriverLogStore.*\. Use Iceberg"),
+        ("gs://bucket/lake", "delta", None, r"kept in local folders only: .*GCSLogStore.*never tested.*\. Use Iceberg"),
+        (
+            "abfss://f@a.dfs.core.windows.net/lake",
+            "delta",
+            None,
+            r"only: .*AzureLogStore.*never tested.*\. Use Iceberg",
+        ),
+        (
+            "hdfs://name/lake",
+            "delta",
+            None,
+            r"kept in local folders only: .*HDFSLogStore.*never tested.*\. Use Iceberg",
+        ),
         ("/data/lake", "delta", REST, "only Iceberg has catalogs"),
         ("s3://bucket/lake?role-arn=arn", "iceberg", REST, "role-arn"),
     ],

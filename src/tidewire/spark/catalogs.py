@@ -12,7 +12,7 @@ from typing import Final
 
 from tidewire.errors import OptionError, SyncError
 from tidewire.spark.ledger import Owner
-from tidewire.storage import Storage, table_io
+from tidewire.storage import Storage, store_kind, table_io
 from tidewire.sync.catalog_settings import KINDS, CatalogSettings, RememberedCatalog
 from tidewire.sync.documents import decode, encode
 
@@ -20,6 +20,17 @@ _NAME: Final = "catalog"
 
 _WITH_WAREHOUSE: Final = ("glue", "hive", "jdbc")
 """The kinds of catalogs that put new tables where they are told. A REST server decides by itself."""
+
+_NOT_TESTED: Final = "refuse the second of two writers, but tidewire was never tested with two drivers on it"
+
+_DELTA: Final[Mapping[str, str]] = {
+    "s3": "Delta's log store for S3 (S3SingleDriverLogStore) lets two writers overwrite each other's commits, so a "
+    "driver that was replaced could not be refused",
+    "gs": f"Delta's log store for Google Cloud Storage (GCSLogStore) should {_NOT_TESTED}",
+    "az": f"Delta's log store for Azure (AzureLogStore) should {_NOT_TESTED}",
+    "hdfs": f"Delta's log store for HDFS (HDFSLogStore) should {_NOT_TESTED}",
+}
+"""Why Delta tables are not kept in a kind of store."""
 
 _AMAZON: Final = ("s3://", "s3a://", "s3n://", "org.apache.iceberg.aws.")
 
@@ -72,8 +83,7 @@ def check_catalog(target: str, format_: str, catalog: CatalogSettings | None) ->
     if format_ == "delta":
         raise OptionError(
             "target-format",
-            "Delta tables are kept in local folders only: Delta's log store for S3 lets two writers overwrite each "
-            "other's commits, so a driver that was replaced could not be refused. Use Iceberg in a store",
+            f"Delta tables are kept in local folders only: {_DELTA[store_kind(target)]}. Use Iceberg in a store",
         )
     if catalog is None:
         raise OptionError(

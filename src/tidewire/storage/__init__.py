@@ -11,7 +11,7 @@ HDFS needs ``hdfs-native``, and its settings come from Hadoop's own files.
 """
 
 from tidewire.storage.base import Entry, Storage
-from tidewire.storage.opening import known_parameters, open_storage, table_io
+from tidewire.storage.opening import known_parameters, open_storage, store_kind, table_io
 from tidewire.storage.split import SplitStorage
 
-__all__ = ["Entry", "SplitStorage", "Storage", "known_parameters", "open_storage", "table_io"]
+__all__ = ["Entry", "SplitStorage", "Storage", "known_parameters", "open_storage", "store_kind", "table_io"]

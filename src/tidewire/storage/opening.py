@@ -56,18 +56,26 @@ def known_parameters(scheme: str) -> frozenset[str]:
     return frozenset() if provider is None else provider.known
 
 
+def store_kind(uri: str) -> str:
+    """The kind of store that a URI is in: ``s3``, ``gs``, ``az`` or ``hdfs``; empty for a local folder."""
+    head = _HEAD.match(uri)
+    scheme = head[1].lower() if head and head[2] else "file"
+    kind = SCHEMES.get(scheme, scheme)
+    return kind if kind == _HDFS or kind in PROVIDERS else ""
+
+
 def table_io(uri: str) -> dict[str, str]:
     """The settings of Iceberg's file IO that say the same as a URI and the environment; empty for a local folder.
 
     ``warehouse`` among them is the URI without parameters.
     """
-    head = _HEAD.match(uri)
-    scheme = head[1].lower() if head and head[2] else "file"
-    if scheme != _HDFS and SCHEMES.get(scheme, scheme) not in PROVIDERS:
+    kind = store_kind(uri)
+    if not kind:
         return {}  # a local folder, or what open_storage refuses
-    if scheme == _HDFS:
+    if kind == _HDFS:
         return {"io-impl": "org.apache.iceberg.hadoop.HadoopFileIO", "warehouse": uri.rstrip("/")}
-    return Address.parse(scheme, uri[head.end() :] if head else "", "target").table_io()
+    scheme, _, rest = uri.partition("://")
+    return Address.parse(scheme.lower(), rest, "target").table_io()
 
 
 def _hdfs(rest: str, option: str) -> Storage:
