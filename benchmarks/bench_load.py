@@ -55,16 +55,17 @@ def write_dump(folder: Path, rows: int) -> int:
 
 def load_dump(dump: Path, lake: Path) -> int:
     """The load; how many rows."""
+    from tidewire.load.chunks import DumpSource
     from tidewire.load.dumpling import read_dump
     from tidewire.spark.job import Job
-    from tidewire.spark.load.run import LoadJob, load
+    from tidewire.spark.load.run import load
     from tidewire.spark.sessions import LIGHT, session
     from tidewire.spark.targets import open_target
     from tidewire.storage import open_storage
 
     spark = session("load", master="local[2]", conf=LIGHT | SETTINGS)
     storage = open_storage(dump)
-    wanted = LoadJob(storage, read_dump(storage).tables, _TS)
+    wanted = DumpSource(storage, read_dump(storage).tables, _TS)
     found = load(spark, open_target(spark, str(lake), "iceberg"), Job(""), wanted)
     spark.stop()
     return sum(found.rows.values())

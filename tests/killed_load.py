@@ -11,9 +11,10 @@ from pathlib import Path
 
 from killed_sync import Killer
 from spark_sessions import small_session
+from tidewire.load.chunks import DumpSource
 from tidewire.load.dumpling import read_dump
 from tidewire.spark.job import Job
-from tidewire.spark.load.run import LoadJob, load
+from tidewire.spark.load.run import load
 from tidewire.spark.load.task import ChunkWork
 from tidewire.spark.loop import Point
 from tidewire.spark.targets import open_target
@@ -22,12 +23,12 @@ from tidewire.storage import open_storage
 CHUNK_BYTES = 1500
 
 
-def job_of(dump: Path) -> LoadJob:
+def job_of(dump: Path) -> DumpSource:
     """The load of a dump in many chunks."""
     storage = open_storage(dump)
     found = read_dump(storage)
     assert found.ts is not None
-    return LoadJob(storage, found.tables, found.ts, chunk_bytes=CHUNK_BYTES)
+    return DumpSource(storage, found.tables, found.ts, chunk_bytes=CHUNK_BYTES)
 
 
 def main() -> None:

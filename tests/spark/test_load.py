@@ -20,6 +20,7 @@ import topic_files
 from dump_files import KINDS, MOMENTS, ODD_DIALECT, SEED11_TS, unpack
 from sync_checks import assert_equal, job_of, synced, written
 from tidewire.cli.show import canonical
+from tidewire.load.chunks import DumpSource
 from tidewire.load.dialect import Dialect
 from tidewire.load.dumpling import read_dump
 from tidewire.model import TableName
@@ -27,7 +28,7 @@ from tidewire.plain import message_from_plain
 from tidewire.spark.apply import Mode
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import ledger_of
-from tidewire.spark.load.run import Loaded, LoadJob, load
+from tidewire.spark.load.run import Loaded, load
 from tidewire.spark.loop import Point
 from tidewire.spark.report import Observer, Silent
 from tidewire.spark.snapshot import snapshot
@@ -43,15 +44,15 @@ CASES = [
 ]
 
 
-def wanted(folder: Path, kind: str, **settings: int) -> LoadJob:
+def wanted(folder: Path, kind: str, **settings: int) -> DumpSource:
     storage = open_storage(folder / kind)
     dump = read_dump(storage)
     assert dump.ts is not None
     dialect = Dialect.parse(ODD_DIALECT) if kind == "csv-odd" else Dialect()
-    return LoadJob(storage, dump.tables, dump.ts, dialect, **settings)
+    return DumpSource(storage, dump.tables, dump.ts, dialect, **settings)
 
 
-def loaded(spark: SparkSession, target: Path, job: Job, of: LoadJob, observer: Observer = Silent()) -> Loaded:
+def loaded(spark: SparkSession, target: Path, job: Job, of: DumpSource, observer: Observer = Silent()) -> Loaded:
     return load(spark, open_target(spark, str(target), job.format), replace(job, protocol=""), of, observer)
 
 
@@ -163,7 +164,7 @@ def test_odd_names_and_values_are_loaded(spark: SparkSession, tmp_path: Path) ->
     dump = read_dump(storage)
     assert dump.ts is not None
 
-    result = loaded(spark, tmp_path / "target", Job(""), LoadJob(storage, dump.tables, dump.ts))
+    result = loaded(spark, tmp_path / "target", Job(""), DumpSource(storage, dump.tables, dump.ts))
 
     assert {str(name): rows for name, rows in result.rows.items()} == {
         "my-db.a.b c": 3,
@@ -232,7 +233,7 @@ def test_a_topic_without_watermarks_continues_a_load(spark: SparkSession, tmp_pa
     job = job_of("seed11", "avro", tmp_path)
     storage = open_storage(unpack("seed11", tmp_path) / "csv")
     tables = tuple(each for each in read_dump(storage).tables if each.schema.name.table == "accounts")
-    loaded(spark, target, job, LoadJob(storage, tables, SEED11_TS))
+    loaded(spark, target, job, DumpSource(storage, tables, SEED11_TS))
 
     synced(spark, written(tmp_path / "topics", "seed11", "avro"), target, job)
 

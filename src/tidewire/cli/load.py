@@ -143,18 +143,18 @@ def load(
             ready.target(spark) as (own, place),
         ):
             found = run(own, place, ready.job, ready.load, shown, on_progress=shown.progress, take_over=take_over)
-    _tell(found, ready.load.ts, target)
+    _tell(found, target)
 
 
-def _tell(found: Loaded, ts: int, target: str) -> None:
+def _tell(found: Loaded, target: str) -> None:
     """Say what was loaded, and what does not fit."""
-    moment = f"{to_datetime(ts):%Y-%m-%d %H:%M:%S} UTC ({ts})"
+    moment = f"{to_datetime(found.ts):%Y-%m-%d %H:%M:%S} UTC ({found.ts})"
     if found.was_done:
         click.echo(f"these tables were loaded before, as of {moment}")
     else:
         for name, rows in sorted(found.rows.items()):
             click.echo(f"{name}: {rows:,} rows")
-        click.echo(f"loaded as of {moment}; a changefeed with --start-ts {ts} or earlier continues it")
+        click.echo(f"loaded as of {moment}; a changefeed with --start-ts {found.ts} or earlier continues it")
     for hold in found.holds[:_HOLDS_SHOWN]:
         click.echo(f"held {hold.id}: {hold.table}: {hold.reason}", err=True)
         click.echo(f"  {way_out(hold, target)}", err=True)
@@ -183,10 +183,11 @@ class _Lines:
         self._write({"note": line})
 
     def progress(self, found: LoadProgress) -> None:
-        if found.bytes < found.all_bytes and time.monotonic() - self._written < _LINE_SECONDS:
+        if found.done < found.all and time.monotonic() - self._written < _LINE_SECONDS:
             return
         self._written = time.monotonic()
-        self._write({"rows": found.rows, "files": found.files, "bytes": found.bytes, "all_bytes": found.all_bytes})
+        sizes = {"files": found.files, "bytes": found.done, "all_bytes": found.all}
+        self._write({"rows": found.rows} | (sizes if found.all_files else {"all_rows": found.all}))
 
     def reached(self, point: Point) -> None:
         if point == "staged":
@@ -224,12 +225,13 @@ class _Bar:
     def progress(self, found: LoadProgress) -> None:
         if self._task is None:
             self._bar.start()
-            self._task = self._bar.add_task("reading", total=found.all_bytes, told="")
+            self._task = self._bar.add_task("reading", total=found.all, told="")
         if self._first is None:
             self._first = found.rows
         rate = (found.rows - self._first) / max(time.monotonic() - self._began, 0.001)
-        told = f"{found.rows:,} rows, {found.files:,} of {found.all_files:,} files, {rate:,.0f} rows a second"
-        self._bar.update(self._task, completed=found.bytes, told=told)
+        files = f", {found.files:,} of {found.all_files:,} files" if found.all_files else ""
+        told = f"{found.rows:,} rows{files}, {rate:,.0f} rows a second"
+        self._bar.update(self._task, completed=found.done, told=told)
 
     def reached(self, point: Point) -> None:
         if self._task is not None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, BinaryIO, Final
 
+import pyarrow as pa
+
+from tidewire.errors import LoadError
 from tidewire.load.compression import Compression, unpacked
 from tidewire.load.csv import read_csv, read_header
-from tidewire.load.dialect import Dialect
-from tidewire.load.dumpling import DataFile, Kind, dumped_columns
+from tidewire.load.dialect import BinaryFormat, Dialect
+from tidewire.load.dumpling import DataFile, DumpedTable, Kind, dumped_columns
 from tidewire.load.parquet import read_parquet
 from tidewire.load.rows import Rows
+from tidewire.load.source import Moment, Opened, Place
 from tidewire.load.sql import read_sql
 from tidewire.model import TableSchema
 from tidewire.storage import Storage
@@ -40,6 +46,99 @@ class Chunk:
     def bytes(self) -> int:
         """How many bytes of the dump's files it has."""
         return sum((part.file.size if part.end is None else part.end) - part.start for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class DumpSource:
+    """Tables of a dump as of a moment."""
+
+    dump: Storage
+    tables: tuple[DumpedTable, ...]
+    ts: int
+    dialect: Dialect = field(default_factory=Dialect)
+    chunk_bytes: int = CHUNK_BYTES
+
+    @property
+    def facts(self) -> object:
+        """What makes two loads of dumps the same."""
+        tables = [(table.schema, [(file.name, file.size) for file in table.files]) for table in self.tables]
+        return self.dump.uri, self.ts, self.dialect, self.chunk_bytes, tables
+
+    def begun(self, ledger: Storage, folder: str) -> Moment:
+        """The moment of the dump."""
+        return Moment(self.ts, tuple(table.schema for table in self.tables))
+
+    def opened(self, ledger: Storage, folder: str, told: Callable[[str], None]) -> AbstractContextManager[Opened]:
+        """The chunks of all tables."""
+        chunks = [
+            DumpedRows(self.dump, table.schema, self.dialect, chunk)
+            for table in self.tables
+            for chunk in chunks_of(table.files, self.dialect, self.chunk_bytes)
+        ]
+        return nullcontext(Opened(self.begun(ledger, folder), tuple(chunks)))
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedRows:
+    """The rows of a chunk of a dump."""
+
+    dump: Storage
+    table: TableSchema
+    dialect: Dialect
+    chunk: Chunk
+
+    @property
+    def size(self) -> int:
+        """How many bytes of files it has."""
+        return self.chunk.bytes
+
+    @property
+    def files(self) -> int:
+        """How many files it has, at least in part."""
+        return len(self.chunk.parts)
+
+    @property
+    def time_zone(self) -> str:
+        """The zone of the dump."""
+        return self.dialect.time_zone
+
+    @property
+    def binary(self) -> BinaryFormat:
+        """The format of the dump."""
+        return self.dialect.binary
+
+    def read(self) -> Iterator[tuple[Place, Rows]]:
+        """The rows; :class:`LoadError` if a file cannot be read."""
+        for part in self.chunk.parts:
+            place = _FilePlace(self.dump, part, self.dialect)
+            try:
+                for rows in read_part(self.dump, part, self.table, self.dialect):
+                    yield place, rows
+            except (ValueError, pa.ArrowException) as error:
+                raise LoadError(f"{self.dump.path(part.file.name)} cannot be read: {error}") from error
+
+
+@dataclass(frozen=True)
+class _FilePlace:
+    """A part of a file. Lines are counted only if one is asked for."""
+
+    dump: Storage
+    part: Part
+    dialect: Dialect
+
+    @property
+    def name(self) -> str:
+        return self.part.file.name
+
+    @cached_property
+    def _first_line(self) -> int:
+        return first_line(self.dump, self.part, self.dialect)
+
+    def number(self, line: int) -> int:
+        return self._first_line + line
+
+    def text(self, line: int) -> str:
+        return f"{self.name} line {self.number(line)}"
 
 
 def chunks_of(files: Iterable[DataFile], dialect: Dialect, size: int = CHUNK_BYTES) -> tuple[Chunk, ...]:

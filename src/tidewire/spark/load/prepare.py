@@ -10,13 +10,14 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from tidewire.errors import LoadError, OptionError
+from tidewire.load.chunks import DumpSource
 from tidewire.load.dialect import Dialect
 from tidewire.load.dumpling import read_dump
+from tidewire.load.source import Source
 from tidewire.model import TableName
 from tidewire.spark.catalogs import needed_jars
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import ledger_of, owner_of, refuse_other_sync
-from tidewire.spark.load.run import LoadJob
 from tidewire.spark.prepare import job_of, opened
 from tidewire.spark.source import NoSource
 from tidewire.spark.targets import Target
@@ -35,7 +36,7 @@ class PreparedLoad:
 
     uri: str
     job: Job
-    load: LoadJob
+    load: Source
     skipped: tuple[TableName, ...]
 
     @property
@@ -84,7 +85,7 @@ def prepared_load(
         has_watermarks=owner is None or owner.has_watermarks,
     )
     refuse_other_sync(ledger_of(uri), job.owner(NoSource()), take_over=take_over)
-    return PreparedLoad(uri, job, LoadJob(storage, found, ts, dialect), dump.skipped)
+    return PreparedLoad(uri, job, DumpSource(storage, found, ts, dialect), dump.skipped)
 
 
 def _place(source: str) -> str:

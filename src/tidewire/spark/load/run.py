@@ -1,4 +1,4 @@
-"""A load: chunks of a dump are staged by tasks, then one plan in the ledger makes tables of them.
+"""A load: chunks of a source are staged by tasks, then one plan in the ledger makes tables of them.
 
 ::
 
@@ -15,15 +15,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from tidewire.errors import LoadError
-from tidewire.load.chunks import CHUNK_BYTES, chunks_of
-from tidewire.load.dialect import Dialect
-from tidewire.load.dumpling import DumpedTable
+from tidewire.load.source import Moment, Opened, Source
 from tidewire.model import Position, TableName
 from tidewire.spark.execution import Execution
 from tidewire.spark.job import Job
@@ -49,31 +47,21 @@ _LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class LoadJob:
-    """What is to be loaded: tables of a dump as of a moment."""
-
-    dump: Storage
-    tables: tuple[DumpedTable, ...]
-    ts: int
-    dialect: Dialect = field(default_factory=Dialect)
-    chunk_bytes: int = CHUNK_BYTES
-
-
-@dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """How far a load is. ``bytes`` are those of the dump's files."""
+    """How far a load is. ``done`` and ``all`` count bytes of files, or rows if there are no files."""
 
     rows: int
     files: int
-    bytes: int
+    done: int
     all_files: int
-    all_bytes: int
+    all: int
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a load did. ``rows`` are those of this run and of earlier ones, by table."""
+    """What a load did. ``rows`` are those of this run and of earlier ones, by table; all as of ``ts``."""
 
+    ts: int
     rows: Mapping[TableName, int]
     rejected: int
     holds: tuple[Hold, ...]
@@ -84,7 +72,7 @@ def load(
     spark: SparkSession,
     target: Target,
     job: Job,
-    wanted: LoadJob,
+    wanted: Source,
     observer: Observer = Silent(),
     *,
     on_progress: Callable[[LoadProgress], None] = lambda progress: None,
@@ -104,7 +92,7 @@ class _Run:
         spark: SparkSession,
         storage: Storage,
         job: Job,
-        wanted: LoadJob,
+        wanted: Source,
         execution: Execution,
         observer: Observer,
         on_progress: Callable[[LoadProgress], None],
@@ -120,79 +108,65 @@ class _Run:
         self._done: dict[str, ChunkReport] = {}
 
     def run(self) -> Loaded:
-        names = [table.schema.name for table in self._wanted.tables]
-        if self._is_done():
+        begun = self._wanted.begun(self._storage, self._folder)
+        if begun is not None and self._is_done(begun):
             self._clean()
-            return Loaded(dict.fromkeys(names, 0), 0, self._holds(), was_done=True)
-        self._planned({})  # what cannot be made is refused before anything is read
-        work = self._work()
-        self._stage(work)
+            names = [table.name for table in begun.tables]
+            return Loaded(begun.ts, dict.fromkeys(names, 0), 0, self._holds(begun), was_done=True)
+        with self._wanted.opened(self._storage, self._folder, self._observer.told) as opened:
+            moment = opened.moment
+            self._planned(moment, {})  # what cannot be made is refused before anything is read
+            self._stage(opened)
         self._observer.reached(Point.STAGED)
         by_table = self._by_table()
         rejected = [each for report in self._done.values() for each in report.rejected]
         if rejected and self._job.on_bad is OnBad.STOP:
             raise LoadError(f"{len(rejected):,} rows do not fit, the first: {min(rejected, key=_place).reason}")
-        self._execution.take(Manifest(0), self._planned(by_table), {})
-        if not self._is_done():
+        self._execution.take(Manifest(0), self._planned(moment, by_table), {})
+        if not self._is_done(moment):
             reasons = "; ".join(self._execution.impossible) or "see the sync's own messages"
             raise LoadError(f"the tables cannot be made of what was read: {reasons}")
         self._clean()
-        rows = {name: sum(each.rows for each in by_table.get(str(name), ())) for name in names}
-        return Loaded(rows, len(rejected), self._holds())
+        rows = {table.name: sum(each.rows for each in by_table.get(str(table.name), ())) for table in moment.tables}
+        return Loaded(moment.ts, rows, len(rejected), self._holds(moment))
 
-    def _is_done(self) -> bool:
-        state, ts = self._execution.state, self._wanted.ts
-        found = loads(state.beginnings)
-        return all(found.get(table.schema.name.folded) == ts for table in self._wanted.tables)
+    def _is_done(self, moment: Moment) -> bool:
+        found = loads(self._execution.state.beginnings)
+        return all(found.get(table.name.folded) == moment.ts for table in moment.tables)
 
-    def _holds(self) -> tuple[Hold, ...]:
-        names = {table.schema.name.folded for table in self._wanted.tables}
+    def _holds(self, moment: Moment) -> tuple[Hold, ...]:
+        names = {table.name.folded for table in moment.tables}
         holds = self._execution.state.holds
         return tuple(hold for hold in holds if hold.table is not None and hold.table.folded in names)
 
     # Staging
 
-    def _work(self) -> list[ChunkWork]:
-        job, wanted = self._job, self._wanted
-        chunks = [
-            (table, chunk)
-            for table in wanted.tables
-            for chunk in chunks_of(table.files, wanted.dialect, wanted.chunk_bytes)
-        ]
-        return [
-            ChunkWork(
-                wanted.dump,
-                self._storage,
-                self._folder,
-                number,
-                chunk,
-                table.schema,
-                wanted.dialect,
-                wanted.ts,
-                job.rules,
-                job.before,
-                job.time_zone,
-                job.keep_rejected,
-            )
-            for number, (table, chunk) in enumerate(chunks)
-        ]
-
-    def _stage(self, work: list[ChunkWork]) -> None:
+    def _stage(self, opened: Opened) -> None:
         """Stage the chunks that are not staged yet."""
+        job, ts = self._job, opened.moment.ts
+        work = [
+            ChunkWork(
+                self._storage, self._folder, number, chunk, ts, job.rules, job.before, job.time_zone, job.keep_rejected
+            )
+            for number, chunk in enumerate(opened.chunks)
+        ]
         self._look()
         left = [each for each in work if each.document not in self._done]
         if len(left) < len(work):
             self._observer.told(f"{len(work) - len(left)} of {len(work)} chunks were read before")
         self._report(work)
-        if sum(each.chunk.bytes for each in left) <= FEW_BYTES:
+        if opened.in_tasks and sum(each.chunk.size for each in left) > FEW_BYTES:
+            self._stage_in_tasks(left, lambda: self._report(work))
+        else:
             for each in left:
                 each.run()
-        else:
-            self._stage_in_tasks(left, work)
+                if not opened.in_tasks:
+                    self._look()
+                    self._report(work)
         self._look()
         self._report(work)
 
-    def _stage_in_tasks(self, left: list[ChunkWork], work: list[ChunkWork]) -> None:
+    def _stage_in_tasks(self, left: list[ChunkWork], report: Callable[[], None]) -> None:
         """Stage chunks in Spark tasks, and say meanwhile how far they are."""
         failures: list[BaseException] = []
 
@@ -207,7 +181,7 @@ class _Run:
         while thread.is_alive():
             thread.join(_LOOK_SECONDS)
             self._look()
-            self._report(work)
+            report()
         if failures:
             raise failures[0]
 
@@ -221,10 +195,10 @@ class _Run:
         self._on_progress(
             LoadProgress(
                 sum(each.rows for each in self._done.values()),
-                sum(len(each.chunk.parts) for each in ready),
-                sum(each.chunk.bytes for each in ready),
-                sum(len(each.chunk.parts) for each in works),
-                sum(each.chunk.bytes for each in works),
+                sum(each.chunk.files for each in ready),
+                sum(each.chunk.size for each in ready),
+                sum(each.chunk.files for each in works),
+                sum(each.chunk.size for each in works),
             )
         )
 
@@ -236,20 +210,20 @@ class _Run:
             found.setdefault(report.table, []).append(report)
         return found
 
-    def _planned(self, by_table: Mapping[str, list[ChunkReport]]) -> Planned:
+    def _planned(self, moment: Moment, by_table: Mapping[str, list[ChunkReport]]) -> Planned:
         job, execution = self._job, self._execution
         tables = [
             LoadedTable(
-                table.schema,
-                tuple(file for report in by_table.get(str(table.schema.name), ()) for file in report.files),
-                tuple(each for report in by_table.get(str(table.schema.name), ()) for each in report.rejected),
+                table,
+                tuple(file for report in by_table.get(str(table.name), ()) for file in report.files),
+                tuple(each for report in by_table.get(str(table.name), ()) for each in report.rejected),
             )
-            for table in self._wanted.tables
+            for table in moment.tables
         ]
         return plan_load(
             execution.state,
             tables,
-            self._wanted.ts,
+            moment.ts,
             job.rules,
             reject_files=tuple(path for found in by_table.values() for report in found for path in report.reject_files),
             on_bad=job.on_bad,
@@ -267,15 +241,7 @@ def _place(rejected: Rejected) -> Position:
     return rejected.at
 
 
-def _id(wanted: LoadJob, job: Job) -> str:
+def _id(wanted: Source, job: Job) -> str:
     """What makes two loads the same."""
-    tables = [(table.schema, [(file.name, file.size) for file in table.files]) for table in wanted.tables]
-    facts = (
-        wanted.dump.uri,
-        wanted.ts,
-        wanted.dialect,
-        wanted.chunk_bytes,
-        tables,
-        sorted(job.rules.to_plain().items()),
-    )
+    facts = (wanted.facts, sorted(job.rules.to_plain().items()))
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

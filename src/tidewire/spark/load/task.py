@@ -1,4 +1,4 @@
-"""One chunk of a load: rows of a dump in, staged files and a document that says so out.
+"""One chunk of a load: rows of a source in, staged files and a document that says so out.
 
 The document is written when all files of the chunk are complete. A load that was killed continues with the chunks that
 have no document. Files of an attempt that was cut short are in no document, and are deleted with the load's folder.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +16,8 @@ import pyarrow as pa
 
 from tidewire.arrow.policy import Policy
 from tidewire.errors import LoadError
-from tidewire.load.chunks import Chunk, Part, first_line, read_part
-from tidewire.load.dialect import Dialect
 from tidewire.load.rows import Rows
+from tidewire.load.source import ChunkRows, Place
 from tidewire.load.values import typed
 from tidewire.model import Message, Position, TableSchema
 from tidewire.spark.stage.files import MessageFile, RowFiles
@@ -59,13 +57,10 @@ class ChunkReport:
 class ChunkWork:
     """Stage a chunk, unless that was done before. It travels to executors."""
 
-    dump: Storage
     ledger: Storage
     folder: str
     number: int
-    chunk: Chunk
-    table: TableSchema
-    dialect: Dialect
+    chunk: ChunkRows
     ts: int
     rules: Rules
     before: Before
@@ -94,8 +89,8 @@ class _Staging:
         self._work = work
         self._attempt = f"{work.number:07}-{uuid.uuid4().hex}"
         self._partition = Partition(SOURCE, work.number)
-        self._columns = {column.name.lower(): column for column in work.table.columns}
-        self._policy = Policy(work.dialect.time_zone)
+        self._columns = {column.name.lower(): column for column in work.chunk.table.columns}
+        self._policy = Policy(work.chunk.time_zone)
         self._files: list[StagedFile] = []
         self._made = 0
         self._open = self._new_files()
@@ -110,27 +105,23 @@ class _Staging:
 
     def report(self) -> ChunkReport:
         work = self._work
-        for part in work.chunk.parts:
-            place = _Place(work, part)
-            try:
-                for rows in read_part(work.dump, part, work.table, work.dialect):
-                    self._take(rows, place)
-            except (ValueError, pa.ArrowException) as error:
-                raise LoadError(f"{work.dump.path(part.file.name)} cannot be read: {error}") from error
+        for place, rows in work.chunk.read():
+            self._take(rows, place)
         self._files += self._open.close()
         rejects = (self._rejects.path,) if self._rejects.close() else ()
         files = tuple(file for file in self._files if file.rows)
-        return ChunkReport(str(work.table.name), self._rows, work.chunk.bytes, files, tuple(self._rejected), rejects)
+        table, size = str(work.chunk.table.name), work.chunk.size
+        return ChunkReport(table, self._rows, size, files, tuple(self._rejected), rejects)
 
-    def _take(self, rows: Rows, place: _Place) -> None:
+    def _take(self, rows: Rows, place: Place) -> None:
         """Stage rows; those with a value that does not fit are set aside."""
         bad: dict[int, str] = {}
         arrays: dict[str, pa.Array] = {}
         for name, values in zip(rows.names, rows.columns, strict=True):
             column = self._columns.get(name.lower())
             if column is None:
-                raise LoadError(f"{place.name} has a column {name}, which the CREATE TABLE of the dump does not have")
-            arrays[column.name], invalid = typed(column, values, self._policy, self._work.dialect.binary)
+                raise LoadError(f"{place.name} has a column {name}, which its CREATE TABLE does not have")
+            arrays[column.name], invalid = typed(column, values, self._policy, self._work.chunk.binary)
             bad = invalid | bad
             if column.handle_key and arrays[column.name].null_count:
                 nulls = np.flatnonzero(arrays[column.name].is_null().to_numpy(zero_copy_only=False))
@@ -143,8 +134,8 @@ class _Staging:
             self._stage(arrays, len(rows), bad)
 
     def _stage(self, arrays: Mapping[str, pa.Array], count: int, bad: Mapping[int, str]) -> None:
-        work = self._work
-        shape = replace(work.table, columns=tuple(each for each in work.table.columns if each.name in arrays))
+        work, table = self._work, self._work.chunk.table
+        shape = replace(table, columns=tuple(each for each in table.columns if each.name in arrays))
         batch = _batch([arrays[column.name] for column in shape.columns], shape, self._rows, count, work.ts)
         self._rows += count - len(bad)
         if bad:
@@ -161,34 +152,17 @@ class _Staging:
             self._files += self._open.close()
             self._open, self._waiting = self._new_files(), (0, 0)
 
-    def _reject(self, place: _Place, line: int, reason: str, data: bytes | None) -> None:
-        number = place.first_line + line
-        at = Position(place.name, 0, number)
-        told = f"{place.name} line {number}: {reason}"
+    def _reject(self, place: Place, line: int, reason: str, data: bytes | None) -> None:
+        at, table = Position(place.name, 0, place.number(line)), self._work.chunk.table.name
+        told = f"{place.text(line)}: {reason}"
         if len(self._rejected) >= MOST_REJECTED:
             raise LoadError(
-                f"more than {MOST_REJECTED:,} rows of {self._work.table.name} do not fit, the last at {told}. Check "
-                "the options of the dump that the load was given"
+                f"more than {MOST_REJECTED:,} rows of {table} do not fit, the last at {told}. Check the options of the "
+                "dump that the load was given"
             )
-        self._rejected.append(Rejected(at, told, table=self._work.table.name, commit_ts=self._work.ts))
+        self._rejected.append(Rejected(at, told, table=table, commit_ts=self._work.ts))
         kept = Message(None, data if self._work.keep_rejected else None)
         self._rejects.add(reject_row(at, told, kept, self._work.number))
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where rows come from. Lines are counted only if one is asked for."""
-
-    work: ChunkWork
-    part: Part
-
-    @property
-    def name(self) -> str:
-        return self.part.file.name
-
-    @cached_property
-    def first_line(self) -> int:
-        return first_line(self.work.dump, self.part, self.work.dialect)
 
 
 def _batch(arrays: Sequence[pa.Array], shape: TableSchema, start: int, count: int, ts: int) -> pa.RecordBatch:
