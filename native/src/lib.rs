@@ -4,10 +4,12 @@ mod avro;
 mod canal;
 mod capsule;
 mod column;
+mod craft;
 mod image;
 mod json;
 mod open;
 mod protocol;
+mod reader;
 mod simple_json;
 mod table;
 mod text;
@@ -42,6 +44,7 @@ impl Kernel {
         let protocol: Box<dyn Protocol> = match protocol {
             "avro" => Box::new(avro::Avro::default()),
             "canal-json" => Box::new(canal::Canal::new()),
+            "craft" => Box::new(craft::Craft::default()),
             "open-protocol" => Box::new(open::Open::default()),
             "simple-json" => Box::new(simple_json::SimpleJson::new(zone)),
             _ => {
@@ -161,5 +164,5 @@ mod tidewire_native {
 
     /// The protocols that this kernel reads.
     #[pymodule_export]
-    const PROTOCOLS: [&str; 4] = ["avro", "canal-json", "open-protocol", "simple-json"];
+    const PROTOCOLS: [&str; 5] = ["avro", "canal-json", "craft", "open-protocol", "simple-json"];
 }

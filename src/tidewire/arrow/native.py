@@ -30,6 +30,9 @@ from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS
 _KEPT: Final = 1024
 """If the kernel knows more tables, it forgets them all, and learns each again from its next message."""
 
+_MOST_LEARNT: Final = 32
+"""A message with more unknown shapes is left to Python; later messages teach the others."""
+
 _UTC: Final = "UTC"
 _LOCAL: Final = "local"
 
@@ -74,10 +77,11 @@ class NativeRows:
         self._kernel.forget()  # What a schema's version means is the codec's to say, which forgets old schemas.
         keys, values = (messages.column(part).cast(pa.binary()) for part in ("key", "value"))
         self._left: list[int] = []
-        start = 0
+        start = learnt = 0
         while (stop := self._scan(keys, values, start)) is not None:
+            learnt = learnt + 1 if stop[0] == start else 1
             start, sub = stop
-            if sub is not None and self._learn(Message(keys[start].as_py(), values[start].as_py()), sub):
+            if sub is not None and learnt <= _MOST_LEARNT and self._learn(_message(keys, values, start), sub):
                 continue
             if self._schemas is None:
                 self._left.append(start)
@@ -195,6 +199,10 @@ def native_rows(
     if name not in kernel.native().PROTOCOLS:
         return None
     return NativeRows(name, policy, decoder, plan_of, before=before)
+
+
+def _message(keys: pa.BinaryArray, values: pa.BinaryArray, place: int) -> Message:
+    return Message(keys[place].as_py(), values[place].as_py())
 
 
 def _runs(places: Sequence[int]) -> Iterator[Run]:

@@ -15,11 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidewire.arrow import BatchDecoder, Decoded, Policy
+from scanner_checks import NATIVE_IS_HERE, identical
+from tidewire.arrow import BatchDecoder, Decoded, Kernel, Policy
 from tidewire.arrow.plan import Groups
 from tidewire.arrow.scan.craft import Scanner
 from tidewire.codec import Options, craft
-from tidewire.codec.craft.varint import varint
+from tidewire.codec.craft.varint import uvarint, varint
 from tidewire.model import (
     Column,
     ColumnFlag,
@@ -77,10 +78,12 @@ def outcome(decoded: Decoded) -> tuple[Any, ...]:
 
 
 def both(values: Sequence[bytes | None]) -> Decoded:
-    """What comes out, after making sure that the codec alone finds the same."""
+    """What comes out, after making sure that the codec alone and the native kernel find the same."""
     fast = BatchDecoder("craft").decode(batch(values))
     slow = BatchDecoder("craft", fast=False).decode(batch(values))
     assert outcome(fast) == outcome(slow)
+    if NATIVE_IS_HERE:
+        identical(BatchDecoder("craft", kernel=Kernel.NATIVE).decode(batch(values)), fast)
     return fast
 
 
@@ -251,7 +254,44 @@ def test_endless_integers_are_given_up_soon(head: bytes) -> None:
     body = head + b"\xff" * 3_000_000
     tables = b"\x02" + varint(len(head) - 1) + varint(1 - len(head)) + b"\x01" + varint(3_000_000)
     tables += b"\x01" + varint(3_000_000)
-    assert scanned([body + tables + bytes([len(tables)])]) == [0]
+    value = body + tables + bytes([len(tables)])
+    assert scanned([value]) == [0]
+    both([value])
+
+
+def framed(header: bytes, body: bytes, dictionary: bytes) -> bytes:
+    """A message with one row in one group."""
+    tables = b"\x02" + varint(len(header)) + varint(len(dictionary) - len(header))
+    tables += (b"\x01" + varint(len(body))) * 2
+    return b"\x01" + header + body + dictionary + tables + bytes([len(tables)])
+
+
+@pytest.mark.parametrize("count", [1 << 20, 1 << 40, (1 << 63) - 1, (1 << 64) - 1])
+def test_counts_that_no_message_can_hold_are_refused_at_once(count: int) -> None:
+    many = uvarint(count)
+    header, columns, values = b"\x90\x03\x01\x01\x00\x02", b"\x04\x02\x08\x0f\x0b\x40", b"\x02\x02\x02a"
+    terms = b"\x04\x05\x02\x04shopusersidname"
+    sections = [
+        (header, b"\x01\x02" + columns + values, b"\x04" + terms),
+        (header, b"\x01" + many + columns + values, b"\x04" + terms),
+        (header, b"\x01\x02" + columns + values, many + terms),
+    ]
+    assert len(images(both([framed(*sections[0])]))) == 1
+    sizes = framed(*sections[0])
+    counts = [sizes[:at] + many + sizes[at + 1 : -1] + bytes([6 + len(many)]) for at in (-8, -5, -3)]
+    hostile = [*counts, *(framed(*found) for found in sections[1:])]
+
+    assert both(hostile).batches == []
+
+
+def test_messages_with_many_tables_are_read() -> None:
+    names = [TableName("shop", f"t{number}") for number in range(100)]
+    rows = [RowChange(replace(USERS, name=name), 400, after={"id": 1, "name": "a"}) for name in names]
+
+    decoded = both(encoded(rows, max_batch_size=100) * 5)
+
+    assert len(decoded.batches) == 100
+    assert len(images(decoded)) == 500
 
 
 def test_plans_and_dictionaries_do_not_pile_up() -> None:
