@@ -327,7 +327,7 @@ def test_local_folders_have_several_spellings(tmp_path: Path, monkeypatch: pytes
         ("hdfs:/lake", "two slashes are missing after hdfs:, write hdfs://namenode:8020/path"),
         ("s3://", "the URI does not name a bucket: s3://bucket/path"),
         ("s3://user@bucket/x", "the URI does not name a bucket"),
-        ("s3://bucket/x?endpiont=y", "does not know the parameter 'endpiont'; known are access-key, "),
+        ("s3://bucket/x?endpiont=y", "does not know the parameter 'endpiont'; did you mean endpoint?"),
         ("s3://bucket/a//b", "cannot be the name of a stored file"),
         ("file://host/x", "does not name a folder of this machine; write file:///path/of/folder"),
         ("", "a path or a URI is needed"),

@@ -41,10 +41,18 @@ An error carries its facts as attributes and in its text, and survives pickling:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidewire.model import TableName
+
+
+def known_names(name: str, known: Iterable[str]) -> str:
+    """What to say of a name that is not known: the known name that is most like it, or all of them."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
 
 
 class TidewireError(Exception):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -192,7 +194,7 @@ def test_a_message_is_shown_byte_by_byte() -> None:
         (["decode"], "Missing option '--protocol'"),
         (["decode", "-p", "morse"], "'morse' is not one of"),
         (["decode", "-p", "canal-json", "-o", "speed"], "not of the form NAME=VALUE"),
-        (["decode", "-p", "canal-json", "-o", "speed=9"], "option speed: unknown"),
+        (["decode", "-p", "canal-json", "-o", "speed=9"], "option speed: there is no such option; known are"),
         (["decode", "-p", "canal-json", "-o", "enable-tidb-extension=maybe"], "must be true or false"),
         (["encode", "-p", "canal-json", "no such file"], "No such file"),
     ],
@@ -210,6 +212,22 @@ def test_every_verb_has_help_with_an_example() -> None:
 
         assert result.exit_code == 0
         assert "Example:" in result.stdout
+
+
+def groups(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Group]]:
+    """A group and all groups in it, with what is typed for them."""
+    yield path, group
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from groups(command, (*path, name))
+
+
+@pytest.mark.parametrize("path", [path for path, _ in groups(app)], ids=" ".join)
+def test_summaries_of_verbs_are_whole(path: tuple[str, ...]) -> None:
+    commands = run(*path, "--help").stdout.partition("Commands:")[2]
+
+    assert commands.strip()
+    assert "..." not in commands
 
 
 def test_the_installed_command_streams(tmp_path: Path) -> None:

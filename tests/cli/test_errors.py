@@ -136,7 +136,7 @@ SITUATIONS = [
         ("option master: the Spark master does not answer (127.0.0.1:{port}: ", "check the address"),
     ),
     Situation("wrong protocol", "{orders} {lake} -p simple", ("reads as simple", "give --protocol canal-json")),
-    Situation("no registry", "{avro} {lake} -p avro", ("option schema-registry", "give the schema registry")),
+    Situation("no registry", "{avro} {lake} -p avro", ("option schema-registry", "their registry's URL")),
     Situation(
         "no registry, and another protocol", "{avro} {lake} -p canal-json", ("give --protocol avro", "schema-registry=")
     ),
@@ -166,6 +166,17 @@ SITUATIONS = [
         "typo in an option",
         "kafka://127.0.0.1:{port}/orders?sasl-usr=me {lake} -p canal-json",
         ("option sasl-usr: ", "did you mean sasl-user?"),
+    ),
+    Situation(
+        "typo in a codec option",
+        "{orders} {lake} -p canal-json -o enable-tidb-extensions=true",
+        ("option enable-tidb-extensions: there is no such option; did you mean enable-tidb-extension?",),
+    ),
+    Situation(
+        "topics that are not there", "file:nowhere {lake} -p canal-json", ("there is no folder", "check the path")
+    ),
+    Situation(
+        "target below a file", "{orders} {config}/lake -p canal-json", ("sync.toml is a file: give another folder",)
     ),
     Situation(
         "two protocols",

@@ -151,7 +151,8 @@ TABLE = '[[tables]]\nmatch = ["a.b"]\n'
 @pytest.mark.parametrize(
     ("text", "path", "reason"),
     [
-        ("speed = 3", "speed", "'speed' is no setting of a sync"),
+        ("speed = 3", "speed", "'speed' is not a setting of a sync; known are"),
+        ("protocl = 3", "protocl", "did you mean protocol?"),
         ("protocol = 3", "protocol", "must be a text, not a number"),
         ('protocol = "avra"', "protocol", "must be one of avro, canal-json, not 'avra'"),
         ('mode = "mirrored"', "mode", "must be one of mirror, history, scd2"),
@@ -159,7 +160,7 @@ TABLE = '[[tables]]\nmatch = ["a.b"]\n'
         ("until = -1", "until", "must be a whole number from 0 on"),
         ("parallel = 0", "parallel", "must be a whole number from 1 on"),
         ("[option]\nx = 1979-05-27", "option.x", "must be a text, not a date"),
-        ("[target]\nuri = 'a'\nspeed = 1", "target.speed", "'speed' is no setting"),
+        ("[target]\nuri = 'a'\nspeed = 1", "target.speed", "'speed' is not a setting"),
         ("[catalog.a-b]\ntype = 'rest'", "catalog.a-b", "letters, digits and underscores only"),
         ("[catalog]\ntype = 'rest'", "catalog.type", "must be a table, not a text"),
         ("[catalog.a]\nuri = 'http://x'", "catalog.a.type", "must be one of rest, glue, hive, jdbc"),
@@ -186,7 +187,7 @@ TABLE = '[[tables]]\nmatch = ["a.b"]\n'
             "must be one of hash, redact, drop",
         ),
         (f"{TABLE}mask = {{email = 1}}", "tables[0].mask.email", "must be a text"),
-        (f"{TABLE}msk = {{}}", "tables[0].msk", "known here are match, to, mode, columns, mask, ddl"),
+        (f"{TABLE}msk = {{}}", "tables[0].msk", "did you mean mask?"),
         (f"{TABLE}ddl = {{drop-columns = 'evolve'}}", "tables[0].ddl.drop-columns", "no kind of DDL"),
         ("[ddl]\ndrop-column = 'never'", "ddl.drop-column", "must be one of evolve, lenient, freeze, ignore"),
         ("[ddl]\nchange-key = 'ignore'", "ddl.change-key", "cannot be ignored"),

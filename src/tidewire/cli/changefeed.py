@@ -70,7 +70,7 @@ def create(
 ) -> None:
     """Make a changefeed and start it.
 
-    Tables whose rows cannot be told apart, and a start long ago, are asked about; --no-confirm leaves such tables out.
+    It asks before it leaves out tables without a key and before it starts far in the past; --no-confirm answers yes.
 
     \b
     Example:
@@ -173,7 +173,9 @@ def resume(client: ApiClient, changefeed_id: str, checkpoint: str | None, no_con
 @connected
 @CHANGEFEED_ID
 def remove(client: ApiClient, changefeed_id: str) -> None:
-    """Stop a changefeed and forget it; one that does not exist is as good as removed.
+    """Stop a changefeed and forget it.
+
+    If it does not exist, that is not an error.
 
     \b
     Example:
@@ -253,9 +255,7 @@ def update(
 @connected
 @CHANGEFEED_ID
 @click.option("--interval", "-I", type=click.FloatRange(0), default=10, show_default=True, help="Seconds in between.")
-@click.option(
-    "--count", type=click.IntRange(1), metavar="N", help="Look so often; without it, until it is interrupted."
-)
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Print so many lines; without it, until Ctrl-C.")
 def statistics(client: ApiClient, changefeed_id: str, interval: float, count: int | None) -> None:
     """Show again and again how far a changefeed is behind.
 

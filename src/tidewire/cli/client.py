@@ -14,7 +14,8 @@ from tidewire.cli.connection import ApiGroup, connected, print_json
 def cli() -> None:
     """Manage the changefeeds of a server that runs (tidewire server).
 
-    Exit codes: 0 it was done, 1 the server refused, did not answer or somebody said no, 2 the command was wrong.
+    Exit codes: 0 it was done; 1 the server refused or did not answer, or a question was answered with no; 2 the command
+    was wrong.
 
     \b
     Example:
@@ -27,7 +28,7 @@ cli.add_command(changefeed)
 
 @cli.group()
 def tso() -> None:
-    """The upstream's clock.
+    """Ask for the upstream's clock.
 
     \b
     Example:
@@ -49,7 +50,7 @@ def tso_query(client: ApiClient) -> None:
 
 @cli.group()
 def capture() -> None:
-    """The servers.
+    """List the servers.
 
     \b
     Example:
@@ -60,7 +61,7 @@ def capture() -> None:
 @capture.command("list")
 @connected
 def capture_list(client: ApiClient) -> None:
-    """List the servers, which is one.
+    """List the servers; there is always one.
 
     \b
     Example:
@@ -71,7 +72,7 @@ def capture_list(client: ApiClient) -> None:
 
 @cli.group()
 def processor() -> None:
-    """The changefeeds that run.
+    """List the changefeeds that run.
 
     \b
     Example:

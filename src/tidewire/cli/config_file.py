@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from tidewire.cli.failures import hide
+from tidewire.cli.failures import Failure, hide
 from tidewire.codec import PROTOCOLS
 from tidewire.errors import OptionError
 from tidewire.sync.config import SyncConfig, read_config
 
 
 def config_file(path: str | None) -> SyncConfig:
-    """What a file says, or nothing; :class:`click.BadParameter` with the place of what is wrong in it.
+    """What a file says, or nothing; :class:`Failure` with the place of what is wrong in it.
 
     The secrets in it are never printed by the running command.
     """
@@ -22,10 +22,12 @@ def config_file(path: str | None) -> SyncConfig:
         return SyncConfig()
     try:
         config = read_config(Path(path).read_text(encoding="utf-8"), os.environ, list(PROTOCOLS))
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(str(error)) from error
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Failure(f"{path}: {error}") from error
     except OptionError as error:
-        raise click.BadParameter(f"{path}: {error.name}: {error.reason}") from error
+        raise Failure(f"{path}: {error.name}: {error.reason}") from error
     hide(config.secrets)
     return config
 

@@ -23,9 +23,9 @@ from tidewire.plain import event_to_plain, message_from_plain
 def decode(protocol_name: str, settings: tuple[str, ...], source: str) -> None:
     """Turn message lines into event lines.
 
-    A message line is a JSON object with the Base64 members "key" and "value", and if it likes "id", "topic",
-    "partition", "offset", "options" and "claim_check_files". Every event line names the number of its message line,
-    from 0. A bad message is named on stderr and costs only itself.
+    A message line is a JSON object with the Base64 members "key" and "value", and optionally "id", "topic",
+    "partition", "offset", "options" and "claim_check_files". Every event line has the number of its message line,
+    from 0. A message that cannot be read is reported on stderr, and the next one is read.
 
     \b
     Example:

@@ -43,10 +43,10 @@ _SHOWN_ROWS = 3
 @click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Keep everything here.")
 @click.option("--protocol", "-p", "names", multiple=True, type=click.Choice(list(PROTOCOLS)), help="Only this one.")
 def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
-    """The tour: a workload, five protocols, a sync each, and tables that are checked row by row.
+    """Run the tour: five protocols become tables, checked row by row.
 
     It takes a minute or two, needs no server, and leaves a picture of how each sync went.
-    The exit code is 1 where a table is not what it should be.
+    The exit code is 1 if a table differs from what is expected.
 
     \b
     Example:

@@ -32,10 +32,10 @@ Numbered = tuple[int, Line]
 def encode(protocol_name: str, settings: tuple[str, ...], source: str) -> None:
     """Turn event lines into message lines.
 
-    A line is one event, or an object with a list of "events", their "options" and an "id". The events of one list
-    share messages where the protocol packs several into one; so do event lines that follow each other with the same
-    "id" and "message", as tidewire decode writes them, or without either.
-    Large messages that were put aside come along in "claim_check_files".
+    A line is one event, or an object with a list of "events", and with "options" and "id" if needed. The events of one
+    list share messages if the protocol puts several events into one. Event lines that follow each other with the same
+    "id" and "message", as tidewire decode writes them, are such a list too, and so are lines that have neither.
+    The external parts of large messages are in "claim_check_files".
 
     \b
     Example:

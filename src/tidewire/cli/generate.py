@@ -67,10 +67,10 @@ def generate(
     columns: int | None,
     expected: Path | None,
 ) -> None:
-    """Write a random workload to new topics, in any protocol, and what the tables hold in the end.
+    """Write a random workload with a known state to new topics.
 
-    Tables of all types with inserts, updates, deletes, changed keys and DDL, as TiCDC would send them. The state in
-    --expected is JSON: settings, statements, the offsets of bad messages, and every row of every table at several
+    The tables have all types. Inserts, updates, deletes, changed keys and DDL come as TiCDC would send them. The state
+    in --expected is JSON: settings, statements, the offsets of bad messages, and every row of every table at several
     watermarks. With --columns it is a Parquet file with the rows of the one table.
 
     \b

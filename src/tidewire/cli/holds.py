@@ -45,7 +45,7 @@ def holds() -> None:
 @click.option("--released", is_flag=True, help="List what was given up by tidewire holds release instead.")
 @output_option
 def ls(target: str, released: bool, output: str) -> None:
-    """List the holds of TARGET: id, table, since when, position, reason and way out.
+    """List the holds of TARGET with their ways out.
 
     Does not start Spark and changes nothing. The exit code is 0, also if there are holds.
 
@@ -93,7 +93,9 @@ def show(target: str, id: str, output: str) -> None:
 @click.argument("id", required=False)
 @output_option
 def retry(target: str, id: str | None, output: str) -> None:
-    """Try again what holds tables of TARGET, or only the hold with this ID.
+    """Try again what holds tables of TARGET.
+
+    With ID only this hold is tried.
 
     A message is read again with the options, registry and schemas of the sync; a statement and rows are tried again. If
     a sync runs, it does it and answers. If not, the next tidewire sync does.
@@ -116,7 +118,9 @@ def retry(target: str, id: str | None, output: str) -> None:
 @click.argument("id")
 @output_option
 def release(target: str, id: str, output: str) -> None:
-    """Go on without the message, statement or rows that the hold with this ID stands for.
+    """Give up what a hold of TARGET stands for, and go on.
+
+    That is a message, a statement or rows; tidewire holds show says which.
 
     What is given up is remembered: tidewire holds ls TARGET --released. If a sync runs, it does it and answers. If not,
     the next tidewire sync goes on from there.

@@ -43,9 +43,9 @@ def jars(
     SETS are what a target needs beside the base set, which is always fetched: aws for S3 and Glue, postgresql for a
     catalog in PostgreSQL.
 
-    What is there and has the right SHA-256 stays; only the rest is fetched, by the Ivy inside PySpark.
+    Jars that are there with the right SHA-256 stay; the others are fetched, by the Ivy inside PySpark.
     The folder is --dir, or jars below TIDEWIRE_HOME, or tidewire/jars in the user's cache folder.
-    The exit code is 1 where a jar is missing or wrong in the end.
+    The exit code is 1 if a jar is missing or wrong afterwards.
 
     \b
     Example:

@@ -87,7 +87,7 @@ def load(
     master: str | None,
     config: SyncConfig,
 ) -> None:
-    """Load the tables of a dump into TARGET, so that a sync can continue them.
+    """Load the tables of a dump into TARGET; a sync continues them.
 
     SOURCE is dumpling:FOLDER or dumpling+s3://bucket/prefix. Give the dump's own options with -o: csv-separator,
     csv-delimiter, csv-null-value, csv-line-terminator, csv-output-dialect, no-header, escape-backslash, and time-zone

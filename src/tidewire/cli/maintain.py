@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Only say what there is and what would go.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_run: bool, output: str) -> None:
-    """Compact the tables in TARGET, expire their old versions, and delete files that are no longer needed.
+    """Compact the tables in TARGET and expire their old versions.
+
+    Files that are no longer needed are deleted.
 
     If a sync runs, it does this between two passes and answers. If not, the command drives TARGET itself while it
     works. With --output json, one line per table and one for all. AGE is such as 7d, 12h or 1d12h.

@@ -41,7 +41,7 @@ def rejects() -> None:
 @click.argument("target")
 @output_option
 def ls(target: str, output: str) -> None:
-    """List the messages of TARGET that could not be read: position, reason, bytes, and the hold if there is one.
+    """List the messages of TARGET that could not be read.
 
     Does not start Spark and changes nothing.
 
@@ -62,7 +62,7 @@ def ls(target: str, output: str) -> None:
 @click.option("--option", "-o", "settings", multiple=True, metavar="NAME=VALUE", help="A codec option, TiCDC's name.")
 @output_option
 def show(target: str, position: str, settings: tuple[str, ...], output: str) -> None:
-    """Show every byte of the message at POSITION that could not be read, as tidewire inspect does.
+    """Show every byte of the message at POSITION.
 
     The protocol is that of the sync. Give the sync's codec options (--option), such as schema-registry, if the bytes
     cannot be understood without them.
@@ -98,7 +98,9 @@ def show(target: str, position: str, settings: tuple[str, ...], output: str) -> 
 @click.argument("position", required=False)
 @output_option
 def retry(target: str, position: str | None, output: str) -> None:
-    """Read the messages of TARGET again that hold tables, or only the one at POSITION.
+    """Read the messages again that hold tables of TARGET.
+
+    With POSITION only this message is read.
 
     They are read with the options, registry and schemas of the sync. If a sync runs, it does it and answers. If not,
     the next tidewire sync does it first.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def show(
     target: str, table: str | None, at: int | None, changes: bool, limit: int | None, output: str, config: SyncConfig
 ) -> None:
-    """Print the tables in TARGET, or the rows of one TABLE such as shop.orders.
+    """Print the tables in TARGET, or the rows of one TABLE.
 
     With --output json, one line per row: column name to value, in the canonical form of `tidewire decode`.
 

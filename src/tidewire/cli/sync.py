@@ -71,7 +71,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     help="The wire protocol. Not needed if the URI of SOURCE has ?protocol=….",
 )
 @click.option("--once", is_flag=True, help="Sync what there is and stop; otherwise run on.")
-@click.option("--until", type=int, metavar="TSO", help="Apply nothing above this TSO, and stop when it is reached.")
+@click.option("--until", type=int, metavar="TSO", help="Apply nothing above this TSO, and stop there.")
 @click.option("--target-format", type=click.Choice(FORMATS), default="iceberg", show_default=True)
 @click.option(
     "--format-version",
@@ -99,8 +99,17 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     show_default=True,
     help="What to do when a message cannot be read. It is always kept in the rejects table.",
 )
-@click.option("--option", "-o", "settings", multiple=True, metavar="NAME=VALUE", help="A codec option, TiCDC's name.")
-@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Tables merged at a time.")
+@click.option(
+    "--option",
+    "-o",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A codec option by TiCDC's name. May be repeated.",
+)
+@click.option(
+    "--parallel", type=click.IntRange(1), default=4, show_default=True, help="Tables that are changed at a time."
+)
 @click.option(
     "--maintain-every",
     default="100b",
@@ -116,7 +125,9 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     help="How long to wait for a broker, registry or store that does not answer any more.",
 )
 @click.option("--take-over", is_flag=True, help="Replace the sync that runs now: it is fenced off and stops.")
-@click.option("--spark", "spark_settings", multiple=True, metavar="NAME=VALUE", help="A setting for Spark.")
+@click.option(
+    "--spark", "spark_settings", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. May be repeated."
+)
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
 @click.option(
     "--max-offsets-per-batch", "most_offsets", type=click.IntRange(1), help="Kafka: at most so many messages at a time."

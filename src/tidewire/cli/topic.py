@@ -31,7 +31,7 @@ _PACKED: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 @click.group()
 def topic() -> None:
-    """Look into topics, fill them from files and empty them into files.
+    """Look into topics, and move messages between topics and files.
 
     URI is file:FOLDER or file:///WHOLE/PATH: a folder with a sub-folder for each topic.
 
@@ -45,7 +45,9 @@ def topic() -> None:
 @click.argument("uri")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def ls(uri: str, output: str) -> None:
-    """List topics and their partitions: first offset, the offset after the last message, files and their bytes.
+    """List topics and their partitions.
+
+    The columns are the first offset, the offset after the last message, the files (segments) and their bytes.
 
     \b
     Example:
@@ -71,7 +73,9 @@ def ls(uri: str, output: str) -> None:
 @click.option("--offset", type=click.IntRange(min=0), default=0, help="Begin at this offset in every partition.")
 @click.option("--limit", type=click.IntRange(min=0), help="Stop after so many messages.")
 def cat(uri: str, names: tuple[str, ...], partition: int | None, offset: int, limit: int | None) -> None:
-    """Print messages as JSON lines: partition, offset, key and value (Base64 or null) and topic.
+    """Print messages as JSON lines.
+
+    Each has partition, offset, key and value (Base64 or null) and topic.
 
     Topics and partitions come one after the other, each in the order of its offsets.
 
@@ -90,9 +94,9 @@ def cat(uri: str, names: tuple[str, ...], partition: int | None, offset: int, li
 def import_(source: str, uri: str, name: str | None) -> None:
     """Append the messages of a file to topics, all or none.
 
-    FILE has JSON lines with "partition", "offset", "key", "value" and if it likes "topic", as cat and export write
-    them; .gz and .xz are unpacked, - is standard input. In each partition offsets go on where it ends. So a file that
-    was imported already is refused, and so is one with a line missing; the exit code is 1 then.
+    FILE has JSON lines with "partition", "offset", "key", "value" and optionally "topic", as cat and export write
+    them; .gz and .xz are unpacked, - is standard input. The offsets of each partition must continue the topic. A file
+    that was imported already, or that lacks a line, is refused with exit code 1.
 
     \b
     Example:
@@ -116,7 +120,9 @@ def import_(source: str, uri: str, name: str | None) -> None:
 @click.argument("target", metavar="FILE", type=_FILE)
 @_TOPIC
 def export(uri: str, target: str, names: tuple[str, ...]) -> None:
-    """Write messages to a file as JSON lines that import can read; .gz and .xz are packed, - is standard output.
+    """Write messages to a file as JSON lines.
+
+    tidewire topic import reads them. .gz and .xz are packed, - is standard output.
 
     \b
     Example:

@@ -37,10 +37,10 @@ def transcode(
     report_file: str | None,
     source: str,
 ) -> None:
-    """Turn message lines of one protocol into message lines of another.
+    """Turn message lines of one protocol into those of another.
 
-    Keeps everything the target can carry, and says at the end on stderr, per kind of event and fact, what it cannot.
-    Events of one message stay together; topic and partition stay, offsets are counted anew.
+    Everything that the target protocol can carry is kept. What it cannot is counted on stderr at the end, by kind of
+    event and fact. Events of one message stay together; topic and partition stay, offsets are counted anew.
 
     \b
     Example:

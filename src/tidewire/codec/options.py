@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
-from tidewire.errors import OptionError
+from tidewire.errors import OptionError, known_names
 
 
 class Compression(StrEnum):
@@ -113,7 +113,7 @@ class Options:
         for name, value in options.items():
             attribute = _ATTRIBUTES.get(_ALIASES.get(name, name))
             if attribute is None:
-                raise OptionError(name, "unknown; known are " + ", ".join(sorted(_ATTRIBUTES)))
+                raise OptionError(name, f"there is no such option; {known_names(name, _ATTRIBUTES)}")
             known[attribute] = _checked(name, attribute, value)
         return cls(**known)
 
@@ -168,7 +168,7 @@ def options_of(words: OptionWords) -> Options:
     given: Mapping[str, Any] = words
     unknown = given.keys() - _PARSERS.keys()
     if unknown:
-        raise OptionError(min(unknown), "unknown; known are " + ", ".join(sorted(_PARSERS)))
+        raise OptionError(min(unknown), f"there is no such option; {known_names(min(unknown), _PARSERS)}")
     return Options(**given)
 
 

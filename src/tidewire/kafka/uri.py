@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Final
 from urllib.parse import unquote
 
 from tidewire.codec import Options
-from tidewire.errors import OptionError
+from tidewire.errors import OptionError, known_names
 from tidewire.kafka.settings import SECURITY, Security, carried
 
 SCHEMES: Final = ("kafka://", "kafka+ssl://")
@@ -144,12 +143,12 @@ def _broker(part: str) -> str:
 def _check(given: Mapping[str, str], topics: tuple[str, ...], pattern: str | None) -> None:
     unknown = sorted(given.keys() - {*_PATTERNS, *_OWN} - SECURITY - _CODEC - _PRODUCER)
     if unknown:
-        known = sorted({_PATTERNS[0], *_OWN} | SECURITY)
-        near = get_close_matches(unknown[0], known, n=1)
-        advice = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+        advice = known_names(unknown[0], {_PATTERNS[0], *_OWN} | SECURITY)
         raise OptionError(unknown[0], f"a Kafka source has no such option; {advice}")
     if bool(topics) == bool(pattern):
-        raise OptionError("source", "give either topics after the brokers or ?pattern=, and not both")
+        raise OptionError(
+            "source", "name a topic after the brokers, kafka://host:port/topic, or give ?pattern=, and not both"
+        )
     try:
         re.compile(pattern or "")
     except re.error as error:

@@ -314,7 +314,8 @@ def required_owner(storage: Storage) -> Owner:
     """The sync a target belongs to; :class:`SyncError` if there is none."""
     owner = owner_of(storage)
     if owner is None:
-        raise SyncError(f"no sync has written to {storage.uri}: check the path, or start one with tidewire sync")
+        target = storage.uri.removesuffix(f"/{FOLDER}")
+        raise SyncError(f"no sync has written to {target}: check the path, or start one with tidewire sync")
     return owner
 
 

@@ -6,6 +6,7 @@ protocol reads them. What cannot be done is refused here, in one line that says 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,6 +32,7 @@ from tidewire.spark.source import Source, open_source
 from tidewire.spark.source.detect import check_readable, completed, has_watermarks
 from tidewire.spark.staging import check_staging
 from tidewire.spark.targets import Target, close_target, open_target
+from tidewire.storage import open_storage
 from tidewire.sync.config import SyncConfig
 from tidewire.sync.state import OnBad, State
 
@@ -77,7 +79,7 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
     """Open the source of a sync and check all that can be checked without Spark; errors say what to do."""
     place, protocol = place_and_protocol(config)
     asked = job_of(config, protocol)
-    _check_options(config.option)
+    Options.parse(config.option)
     every = Every.parse(config.maintain_every or "100b")
     patience = parse_age(config.patience or "5m", "patience").total_seconds()
     source = open_source(place)
@@ -95,6 +97,7 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
         )
         notes = _limits(job, source)
         refuse_other_sync(ledger_of(config.target or ""), job.owner(source), take_over=take_over)
+        check_folder(config.target or "")
     except BaseException:
         source.close()
         raise
@@ -119,6 +122,18 @@ def job_of(config: SyncConfig, protocol: str = "") -> Job:
         keep_rejected=config.keep_rejected_bytes is not False,
         staging=config.staging,
     )
+
+
+def check_folder(target: str) -> None:
+    """Refuse a target on a local disk whose folder cannot be made or written. Nothing is made yet."""
+    folder = open_storage(target).local
+    if folder is None:
+        return
+    place = next(each for each in (folder, *folder.parents) if os.access(each, os.F_OK))
+    if not place.is_dir():
+        raise OptionError("target", f"{folder} cannot be made, because {place} is a file: give another folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise OptionError("target", f"this user may not write to {place}: give another folder, or change its rights")
 
 
 @contextmanager
@@ -187,13 +202,6 @@ def _protocol(place: str, given: str | None) -> str:
     if protocol is None:
         raise OptionError("protocol", f"neither the sync nor its source says which one: {', '.join(PROTOCOLS)}")
     return protocol
-
-
-def _check_options(options: Mapping[str, str]) -> None:
-    try:
-        Options.parse(options)
-    except OptionError as error:
-        raise OptionError(f"option.{error.name}", error.reason) from error
 
 
 def _limits(job: Job, source: Source) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tidewire.errors import OptionError
+from tidewire.errors import OptionError, known_names
 from tidewire.storage.base import SCHEMES, checked_name
 
 
@@ -113,8 +113,8 @@ class Address:
         parameters = {name.replace("_", "-"): value for name, value in parse_qsl(query, keep_blank_values=True)}
         unknown = sorted(set(parameters) - provider.known - provider.unused)
         if unknown:
-            known = ", ".join(sorted(provider.known))
-            raise OptionError(option, f"{scheme}:// does not know the parameter {unknown[0]!r}; known are {known}")
+            advice = known_names(unknown[0], provider.known)
+            raise OptionError(option, f"{scheme}:// does not know the parameter {unknown[0]!r}; {advice}")
         text = f"{uri}?{query}" if query else uri
         return cls(text, uri, provider, bucket, prefix, parameters, host.partition(".")[0])
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from tidewire.errors import OptionError
+from tidewire.errors import OptionError, known_names
 from tidewire.secrets import is_secret, scrubbed, secrets_in_uri
 
 VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -168,9 +168,7 @@ class Section:
     def finish(self) -> None:
         """Refuse settings that do not exist."""
         for name in self._values:
-            raise OptionError(
-                self.at(name), f"{name!r} is no setting of a sync; known here are {', '.join(self._known)}"
-            )
+            raise OptionError(self.at(name), f"{name!r} is not a setting of a sync; {known_names(name, self._known)}")
 
     def _below(self, values: Mapping[str, Any], path: str) -> Section:
         return Section(values, path, self._environment, self._secrets)

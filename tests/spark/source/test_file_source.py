@@ -156,5 +156,5 @@ def test_messages_are_found_by_their_positions_and_gone_ones_left_out(topics: Fi
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"there are no topics in file:///.*missing"):
+    with pytest.raises(OptionError, match=r"there is no folder /.*missing: check the path"):
         open_source(f"file:{tmp_path}/missing").partitions()

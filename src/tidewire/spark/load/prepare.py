@@ -18,7 +18,7 @@ from tidewire.model import TableName
 from tidewire.spark.catalogs import needed_jars
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import ledger_of, owner_of, refuse_other_sync
-from tidewire.spark.prepare import job_of, opened
+from tidewire.spark.prepare import check_folder, job_of, opened
 from tidewire.spark.source import NoSource
 from tidewire.spark.targets import Target
 from tidewire.storage import open_storage
@@ -85,6 +85,7 @@ def prepared_load(
         has_watermarks=owner is None or owner.has_watermarks,
     )
     refuse_other_sync(ledger_of(uri), job.owner(NoSource()), take_over=take_over)
+    check_folder(uri)
     return PreparedLoad(uri, job, DumpSource(storage, found, ts, dialect), dump.skipped)
 
 

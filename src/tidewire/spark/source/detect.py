@@ -50,7 +50,7 @@ def check_readable(name: str, options: Mapping[str, str], sample: Iterable[Messa
     if name == "avro" and not options.get(REGISTRY):
         raise OptionError(
             REGISTRY,
-            "Avro messages hold only the number of their schema; give the schema registry they were written with",
+            "Avro messages hold only the number of their schema; give option schema-registry, their registry's URL",
         )
     messages = [message for message in sample if message.value]
     problem: TidewireError | None = None

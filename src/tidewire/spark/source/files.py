@@ -83,7 +83,7 @@ class FileSource:
     def partitions(self) -> Mapping[Partition, Extent]:
         """All partitions there are now. Each ends where its segments stop following one another."""
         if not self._topics.folder.is_dir():
-            raise OptionError("source", f"there are no topics in {self.uri}")
+            raise OptionError("source", f"there is no folder {self._topics.folder}: check the path")
         found = [
             Partition(topic, number) for topic in self._topics.topics() for number in self._topics.partitions(topic)
         ]
