@@ -352,6 +352,10 @@ class TargetError(TidewireError, LookupError):
     """A table, column or version is not there, or its place is taken."""
 
 
+class NoTable(TargetError):
+    """There is no table of that name."""
+
+
 class ColumnError(TargetError):
     """A column is not there, or its name is taken."""
 

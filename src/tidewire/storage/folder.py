@@ -9,7 +9,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from tidewire.errors import FileTooLarge, StorageError
 from tidewire.storage.base import PARTIAL, Entry, Storage, checked_name
@@ -23,6 +23,11 @@ _TRANSIENT = frozenset(
 """Errors of a disk, or of a file server behind it, that may pass."""
 
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+def disk_error(folder: str, name: str, error: OSError) -> StorageError:
+    """An error of the system in plain words."""
+    return StorageError(folder, name, error.strerror or str(error), error.errno in _TRANSIENT)
 
 
 class FolderStorage(Storage):
@@ -117,7 +122,7 @@ class FolderStorage(Storage):
         except StorageError:
             raise
         except OSError as error:
-            raise StorageError(self.uri, name, error.strerror or str(error), error.errno in _TRANSIENT) from error
+            raise disk_error(self.uri, name, error) from error
 
     def _place(self, name: str) -> Path:
         return self._root / checked_name(name)
@@ -154,6 +159,13 @@ class _Partial(io.BufferedWriter):
         self.partial = place.parent / f".{uuid.uuid4().hex}.partial"
         self._storage, self._name, self._place = storage, name, place
         super().__init__(_create(self.partial))
+
+    def write(self, data: Any) -> int:
+        """Write, or say in plain words why that is not possible."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise disk_error(self._storage.uri, self._name, error) from error
 
     def settle(self) -> None:
         """Flush what was written to the disk."""

@@ -33,7 +33,8 @@ class StagedFile:
     """Rows of one table in one column shape, out of one partition.
 
     ``shape`` is the table as the messages told it: its columns' wire types are those of the file. ``moves``: may there
-    be an update that changes the key which the shape tells?
+    be an update that changes the key which the shape tells? ``memory`` is how many bytes the rows take in memory; 0 if
+    an older release wrote the file.
     """
 
     path: str
@@ -45,6 +46,7 @@ class StagedFile:
     first_offset: int
     last_offset: int
     moves: bool = True
+    memory: int = 0
 
     @property
     def table(self) -> TableName:

@@ -58,6 +58,7 @@ def stage(
         max(times),
         min(offsets),
         max(offsets),
+        memory=table.nbytes,
     )
     return Slice(file, from_ts, to_ts)
 

@@ -340,6 +340,29 @@ def test_a_column_that_another_program_added_keeps_its_values(target: Target, tm
     assert notes == {*stays, ("b", None), ("d", None)}
 
 
+def test_a_column_or_table_that_another_program_dropped_makes_the_step_impossible(
+    target: Target, tmp_path: Path
+) -> None:
+    """Nothing is written until people have decided: the values of the column would be lost."""
+    shape = table("lost")
+    made(target, tmp_path, shape, {"id": 1, "name": "a"})
+    relation, sql = target.relation(shape.name), target.session().sql
+    update = change(6, 7, {"id": 1, "name": "a"}, {"id": 1, "name": "b"})
+    step = Merge(shape, (stage(tmp_path, shape, [update]),), 6)
+
+    sql(f"ALTER TABLE {relation} RENAME COLUMN name TO title")
+    with pytest.raises(
+        StepImpossible, match=r"there is no column name in steps\.lost: another program dropped or renam"
+    ):
+        execute(step, target, tag("late"), Mode.MIRROR)
+    sql(f"ALTER TABLE {relation} RENAME COLUMN title TO name")
+    assert execute(step, target, tag("late"), Mode.MIRROR).changed
+
+    target.drop(shape.name, tag())
+    with pytest.raises(StepImpossible, match=r"there is no table steps\.lost.*: another program dropped or renamed it"):
+        execute(step, target, tag("gone"), Mode.MIRROR)
+
+
 def test_a_key_is_found_in_files_from_before_its_type_was_widened(target: Target, tmp_path: Path) -> None:
     """Delta widens DATE to DATETIME without new files; bounds of older files are those of dates."""
     day, moment = Column.of("d", "date", primary_key=True), Column.of("d", "datetime", primary_key=True)

@@ -85,7 +85,7 @@ def once(happens: Callable[[], object], call: Callable[..., Any], *, before: boo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("moment", ["between passes", "after listing", "before the commit"])
+@pytest.mark.parametrize("moment", ["between passes", "after listing", "after the search", "before the commit"])
 def test_a_compaction_at_any_moment_loses_and_doubles_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, moment: str
 ) -> None:
@@ -102,6 +102,8 @@ def test_a_compaction_at_any_moment_loses_and_doubles_nothing(
             others()
         elif moment == "after listing":
             patch.setattr(target, "stored", once(others, target.stored, before=False))
+        elif moment == "after the search":
+            patch.setattr(target, "write", once(others, target.write, before=True))
         else:
             for each in (iceberg_swap, delta_commit):
                 patch.setattr(each, "exchange", once(others, each.exchange, before=True))

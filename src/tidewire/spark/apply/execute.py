@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidewire.arrow.policy import Policy
-from tidewire.errors import Retry, StepImpossible, SyncError
+from tidewire.errors import ColumnError, Retry, StepImpossible, SyncError
 from tidewire.model import TableName, TableSchema
 from tidewire.spark.apply.changes import Staged, fallible_columns
 from tidewire.spark.apply.check import check
 from tidewire.spark.apply.columns import alter
-from tidewire.spark.apply.failures import reason_of
+from tidewire.spark.apply.failures import GONE, reason_of
 from tidewire.spark.apply.find import Search
 from tidewire.spark.apply.layout import Edit, Layout, Mode
 from tidewire.spark.apply.modes import LAYOUTS
@@ -160,6 +160,7 @@ def _merge(step: Merge, context: _Context) -> Outcome:
     staged = Staged(context.settings.policy, context.settings.storage, context.layout.old_rows)
 
     def search(table: StoredTable) -> Written:
+        _refuse_changed(table, merge, context)
         if table.has_lineage and any(file.lineage is None for file in files_to_fold(merge, context.mode, table)):
             table = replace(target.stored(merge.table.name, listed=True), key=table.key)
         pieces = merge_pieces(merge, context.mode, table, staged, context.label)
@@ -167,6 +168,14 @@ def _merge(step: Merge, context: _Context) -> Outcome:
 
     result, version = _committed(merge.table, context, search, lambda result: bool(result.changes))
     return Outcome(version, version is not None, result.rejected)
+
+
+def _refuse_changed(table: StoredTable, merge: Merge, context: _Context) -> None:
+    """Raise ``ColumnError`` if a table lacks a column that rows are written to."""
+    known = {column.name.lower() for column in table.columns}
+    for field_ in context.layout.fields(merge.table, context.settings.policy):
+        if field_.name.lower() not in known:
+            raise ColumnError(f"there is no column {field_.name} in {merge.table.name}: {GONE}")
 
 
 def _fill(step: Fill, context: _Context) -> Outcome:
@@ -178,6 +187,7 @@ def _fill(step: Fill, context: _Context) -> Outcome:
     staged = Staged(context.settings.policy, context.settings.storage, context.layout.old_rows)
 
     def write(table: StoredTable) -> Written:
+        _refuse_changed(table, merge, context)
         if table.files:
             raise SyncError(f"{merge.table.name} has rows already, which another program wrote while it was loaded")
         pieces = [

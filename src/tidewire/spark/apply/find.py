@@ -147,6 +147,12 @@ class Opened:
         found: list[int] = np.diff(self._footer.starts).tolist()
         return found
 
+    @property
+    def memory(self) -> int:
+        """About how many bytes its values take in memory."""
+        metadata = self._footer.metadata
+        return sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+
     def runs(self, key: Sequence[StoredColumn], keys: Keys, rows: int) -> Iterator[list[int]]:
         """The row groups that may have one of the keys, some at a time."""
         count = self._footer.metadata.num_row_groups

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from tidewire.spark.apply.find import Wanted, live_rows
-from tidewire.spark.targets.files import LINEAGE, DataFile, StoredColumn, StoredTable
+from tidewire.spark.apply.find import Opened, Wanted, live_rows
+from tidewire.spark.targets.files import LINEAGE, DataFile, FileAccess, StoredColumn, StoredTable
 
 FILES: Final = 8
 """So many files of about the same size become one."""
@@ -23,6 +23,9 @@ FILES: Final = 8
 _MOST_ROWS: Final = 250_000
 _MOST_BYTES: Final = 32 << 20
 """What is folded at once has at most so many rows, and so many bytes in files. The rest is left to maintenance."""
+
+_MOST_MEMORY: Final = 128 << 20
+"""Rows of long values can be small in files and large in memory."""
 
 
 def foldable(files: Sequence[DataFile], rows: int, taken: int = 0) -> tuple[DataFile, ...]:
@@ -43,6 +46,18 @@ def foldable(files: Sequence[DataFile], rows: int, taken: int = 0) -> tuple[Data
         left = left[len(alike) :]
         size += sum(file.live for file in alike)
     return tuple(chosen)
+
+
+def fitting(files: Sequence[DataFile], access: FileAccess) -> tuple[DataFile, ...]:
+    """The first of some files, as many as can be in memory together; none if that is fewer than two."""
+    room, found = _MOST_MEMORY, []
+    for file in files:
+        with Opened(file, access) as opened:
+            room -= opened.memory
+        if room < 0:
+            break
+        found.append(file)
+    return tuple(found) if len(found) > 1 else ()
 
 
 def folded_rows(table: StoredTable, file: DataFile, dead: BitMap64) -> pa.Table:

@@ -55,9 +55,10 @@ class Keys:
         found: Numbers | None = None
         for number, (values, column) in enumerate(zip(self._values, columns, strict=True)):
             array = _flat(_canonical(column))
+            values = values if values.type == array.type else values.cast(array.type)  # another program widened it
             if rows is not None:
                 array = array.take(pa.array(rows))
-            kept, codes = self._in_order(array) if rows is None else _places(array, values)
+            kept, codes = _in_order(array, values) if rows is None else _places(array, values)
             rows = kept if rows is None else rows[kept]
             if found is None:
                 found = codes
@@ -70,23 +71,6 @@ class Keys:
         assert rows is not None
         assert found is not None
         return rows, found
-
-    def _in_order(self, array: pa.Array) -> tuple[Numbers, Numbers]:
-        """The rows that have a value of the first column, and its number.
-
-        A file has its rows in order of their key: then each value is looked for, and not each row.
-        """
-        values = self._values[0]
-        if not pa.types.is_integer(array.type) or array.null_count or values.null_count or not len(values):
-            return _places(array, values)
-        numbers, wanted = array.to_numpy(), values.to_numpy()
-        if len(numbers) < len(wanted) or not bool(np.all(numbers[1:] >= numbers[:-1])):
-            return _places(array, values)
-        order = np.argsort(wanted)
-        first, last = (np.searchsorted(numbers, wanted[order], side) for side in ("left", "right"))
-        counts = last - first
-        codes = np.repeat(order, counts)
-        return np.arange(len(codes)) + np.repeat(first - (np.cumsum(counts) - counts), counts), codes
 
     def may_be_within(self, bounds: Sequence[Bounds | None], count: int) -> Numbers:
         """In which of so many parts of a file can one of the keys be, given the bounds of the columns in each?"""
@@ -171,6 +155,23 @@ def _places(array: pa.Array, values: pa.Array) -> tuple[Numbers, Numbers]:
     places = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)
     kept = np.flatnonzero(places >= 0)
     return kept, places[kept].astype(np.int64)
+
+
+def _in_order(array: pa.Array, values: pa.Array) -> tuple[Numbers, Numbers]:
+    """The rows that have a value of the first column of a key, and its number.
+
+    A file has its rows in order of their key: then each value is looked for, and not each row.
+    """
+    if not pa.types.is_integer(array.type) or array.null_count or values.null_count or not len(values):
+        return _places(array, values)
+    numbers, wanted = array.to_numpy(), values.to_numpy()
+    if len(numbers) < len(wanted) or not bool(np.all(numbers[1:] >= numbers[:-1])):
+        return _places(array, values)
+    order = np.argsort(wanted)
+    first, last = (np.searchsorted(numbers, wanted[order], side) for side in ("left", "right"))
+    counts = last - first
+    codes = np.repeat(order, counts)
+    return np.arange(len(codes)) + np.repeat(first - (np.cumsum(counts) - counts), counts), codes
 
 
 def _canonical(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -20,7 +20,7 @@ from tidewire.spark.apply.find import Found, Search
 from tidewire.spark.apply.keys import Numbers
 from tidewire.spark.apply.rewrite import Rewrite, Where
 from tidewire.spark.targets.base import Field
-from tidewire.spark.targets.files import DataFile, PartitionValues, StoredColumn, StoredTable
+from tidewire.spark.targets.files import LINEAGE, DataFile, PartitionValues, StoredColumn, StoredTable
 
 META: Final = "_tw_"
 """How the names of columns begin that a mode adds."""
@@ -149,6 +149,17 @@ def with_other_columns(batch: Batch, rows: pa.Table, found: Found, at: Numbers) 
     return rows
 
 
+def as_stored(stored: StoredTable, rows: pa.Table) -> pa.Table:
+    """Rows with the names and types that a table has for its columns. Another program may have widened a type."""
+    names, columns = [], []
+    own = {column.name: column for column in LINEAGE}
+    for name, values in zip(rows.column_names, rows.columns, strict=True):
+        column = own.get(name) or stored.column(name)
+        names.append(column.name)
+        columns.append(values if values.type == column.type else values.cast(column.type))
+    return pa.table(columns, names=names)
+
+
 def rows_of(
     changes: Changes,
     records: Numbers,
@@ -168,7 +179,8 @@ def rows_of(
             source = sources[number]
             places = np.where(source >= 0, source, records)
             if number in stored:
-                pool = pa.chunked_array([*values.chunks, *stored[number].chunks], values.type)
+                type_ = stored[number].type
+                pool = pa.chunked_array([*values.cast(type_).chunks, *stored[number].chunks], type_)
                 places = np.where((source == STORED) & (at >= 0), len(values) + at, places)
         columns[column.name] = pool.take(pa.array(places))
     return pa.table(columns)

@@ -20,6 +20,7 @@ from tidewire.spark.apply.layout import (
     NEVER,
     Batch,
     Edit,
+    as_stored,
     key_names,
     lacking,
     places_of,
@@ -115,7 +116,7 @@ class Scd2:
             batch.stored_values(stored_rows, lacks),
             at,
         )
-        rows = rows.rename_columns([batch.column(name).name for name in rows.column_names])
+        rows = as_stored(batch.stored, rows)
         stays = is_last[live]
         times = pa.array(events.ts[live]), pa.array(following[live], mask=stays)
         rows = rows.append_column(FROM, times[0]).append_column(TO, times[1])

@@ -22,13 +22,12 @@ from tidewire.arrow.policy import Policy
 from tidewire.model import Column
 from tidewire.spark.apply.changes import KeyRange, Staged, field_of, key_columns, read_changes, told_column
 from tidewire.spark.apply.find import Search
-from tidewire.spark.apply.fold import foldable, folded_rows
-from tidewire.spark.apply.layout import Batch, Edit, Mode, alike
+from tidewire.spark.apply.fold import fitting, foldable, folded_rows
+from tidewire.spark.apply.layout import Batch, Edit, Mode, alike, as_stored
 from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.apply.rewrite import Rewrite, rewritten
 from tidewire.spark.apply.write import GROUP_ROWS, sorted_rows, write_rows
 from tidewire.spark.targets.files import (
-    LINEAGE,
     DataFile,
     FileChange,
     NewFile,
@@ -51,9 +50,6 @@ ROWS_PER_TASK: Final = 30_000_000
 
 BYTES_PER_TASK: Final = 512 << 20
 """A task takes about so many bytes of values."""
-
-_FEW_TO_MEASURE: Final = 1000
-"""The bytes of fewer changes are not looked at."""
 
 _SAMPLED: Final = 16
 """Row groups of staged files from which the ranges of keys are estimated."""
@@ -89,16 +85,17 @@ class MergePiece:
         layout, search = LAYOUTS[self.mode], Search(self.stored.files, self.stored.access, self.stored.partition)
         edit = layout.edit(Batch(changes, self.stored, search, self.staged.keys))
         dead = {} if edit.dead is None else search.bitmaps(edit.dead)
-        edit = self._folded(edit, dead)
+        fold = fitting(self.fold, self.stored.access)
+        edit = self._folded(edit, fold, dead)
         added = written(self.stored, edit, layout.order(self.merge.table), self.label)
-        gone = tuple(file.path for file in self.fold)
+        gone = tuple(file.path for file in fold)
         left = {path: bitmap for path, bitmap in dead.items() if path not in gone}
         return Written(added, left, gone, changes.rejected, len(changes))
 
-    def _folded(self, edit: Edit, dead: Mapping[str, bytes]) -> Edit:
+    def _folded(self, edit: Edit, fold: Sequence[DataFile], dead: Mapping[str, bytes]) -> Edit:
         """An edit with the rows of small files that are not dead."""
         groups: list[list[pa.Table]] = [[rows] for rows in edit.rows]
-        for file in self.fold:
+        for file in fold:
             bitmap = dead.get(file.path)
             gone = dead_positions(file, self.stored.access) if bitmap is None else BitMap64.deserialize(bitmap)
             groups[LAYOUTS[self.mode].group(self.stored, file)].append(folded_rows(self.stored, file, gone))
@@ -106,16 +103,11 @@ class MergePiece:
 
 
 def _together(stored: StoredTable, tables: Sequence[pa.Table]) -> pa.Table:
-    """New rows and those of small files. The names of columns are as the table has them."""
+    """New rows and those of small files."""
     if len(tables) == 1:
         return tables[0]
-    own = {column.name for column in LINEAGE}
-    named = [
-        rows.rename_columns([name if name in own else stored.column(name).name for name in rows.column_names])
-        for rows in tables
-        if rows.num_rows
-    ]
-    return pa.concat_tables(named, promote_options="default") if named else tables[0]
+    same = [as_stored(stored, rows) for rows in tables if rows.num_rows]
+    return pa.concat_tables(same, promote_options="default") if same else tables[0]
 
 
 def written(stored: StoredTable, edit: Edit, order: Sequence[str], label: str) -> tuple[NewFile, ...]:
@@ -184,9 +176,8 @@ def merge_pieces(merge: Merge, mode: Mode, stored: StoredTable, staged: Staged, 
     """The pieces of a Merge step: one, or several ranges of its keys if there is much to do."""
     changes = sum(each.file.rows for each in merge.slices)
     searched = min(sum(file.rows for file in stored.files), changes * GROUP_ROWS)
-    count = max(-(-changes // CHANGES_PER_TASK), -(-searched // ROWS_PER_TASK))
-    if changes > _FEW_TO_MEASURE:
-        count = max(count, -(-_bytes(merge, staged) // BYTES_PER_TASK))
+    memory = sum(each.file.memory for each in merge.slices)
+    count = max(-(-changes // CHANGES_PER_TASK), -(-searched // ROWS_PER_TASK), -(-memory // BYTES_PER_TASK))
     whole = MergePiece(merge, mode, stored, staged, label)
     if count > 1 and not key_columns(merge.table):  # a change is known by its place, so files can be read one by one
         return [replace(whole, merge=replace(merge, slices=(each,))) for each in merge.slices]
@@ -216,16 +207,6 @@ def files_to_fold(merge: Merge, mode: Mode, stored: StoredTable) -> tuple[DataFi
     for files in groups:
         found += foldable(files, rows, sum(file.size for file in found))
     return tuple(found)
-
-
-def _bytes(merge: Merge, staged: Staged) -> int:
-    """How many bytes the values of a step take, by the footers of its files."""
-    found = 0
-    for each in merge.slices:
-        with staged.input(each.file.path) as source:
-            footer = pq.ParquetFile(source).metadata
-            found += sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
-    return found
 
 
 def _ranges(merge: Merge, staged: Staged, count: int) -> list[KeyRange]:

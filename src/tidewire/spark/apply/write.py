@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,9 +35,13 @@ CPU-seconds with this size, 0.19 with twice as many rows, and 0.17 with half as 
 _MEASURED: Final = 100
 """Only so many columns have statistics, besides those of the key and those that rows are ordered by."""
 
+_CODEC: Final = "zstd"
+_LEVEL: Final = 1
+
+_LONG: Final = 1024
+"""Values of so many bytes are long."""
+
 _PARQUET: Final[dict[str, Any]] = {
-    "compression": "zstd",
-    "compression_level": 1,
     "store_schema": False,
     "store_decimal_as_integer": True,
     "coerce_timestamps": "us",
@@ -112,27 +117,39 @@ class FileWriter:
         self._whole = self._key | {table.column(name).id for name in table.order}
         self._sink = table.access.output(self._path)
         self._footers: list[Any] = []
-        self._writer = pq.ParquetWriter(
-            self._sink, self._schema, metadata_collector=self._footers, **(_PARQUET | self._plain())
-        )
+        self._writer: pq.ParquetWriter | None = None
         self._stats: dict[int, list[ColumnStats]] = {}
         self._rows = 0
 
-    def _plain(self) -> dict[str, Any]:
-        """Integers of the key are written as they are: a search reads them in a quarter of the time."""
+    def _opened(self, rows: pa.Table) -> pq.ParquetWriter:
+        """A writer for rows like these.
+
+        Integers of the key are written as they are: a search reads them in a quarter of the time.
+        """
         plain = [column.id in self._key and pa.types.is_integer(column.type) for column in self._table.columns]
         key = [field.name for field, is_plain in zip(self._schema, plain, strict=True) if is_plain]
         others = [_leaf(field) for field, is_plain in zip(self._schema, plain, strict=True) if not is_plain]
-        codecs = dict.fromkeys(key, "none") | dict.fromkeys(others, _PARQUET["compression"])
-        levels = dict.fromkeys(others, _PARQUET["compression_level"])
-        return {"use_dictionary": others, "compression": codecs, "compression_level": levels}
+        sample = rows.slice(0, GROUP_ROWS)
+        return pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            metadata_collector=self._footers,
+            use_dictionary=[name for name in others if name in rows.column_names and _repeats(sample[name])],
+            compression=dict.fromkeys(key, "none") | dict.fromkeys(others, _CODEC),
+            compression_level=dict.fromkeys(others, _LEVEL),
+            **_PARQUET,
+        )
 
     def __enter__(self) -> FileWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._footers:  # what was written so far belongs to no table; a sweep deletes it
-            self._writer.close()
+        if self._footers:
+            return
+        with suppress(Exception):  # what was written so far belongs to no table
+            if self._writer is not None:
+                self._writer.close()
+        with suppress(Exception):
             self._sink.close()
 
     def add(self, columns: Sequence[pa.ChunkedArray]) -> None:
@@ -144,11 +161,14 @@ class FileWriter:
                 self._stats.setdefault(column.id, []).append(stats_of(values))
             typed.append(values)
         rows = pa.Table.from_arrays(typed, schema=self._schema)
+        if self._writer is None:
+            self._writer = self._opened(rows)
         self._writer.write_table(rows, row_group_size=GROUP_ROWS)
         self._rows += rows.num_rows
 
     def close(self) -> NewFile:
-        """Finish the file."""
+        """Finish the file. Rows must have been added to it."""
+        assert self._writer is not None
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
@@ -156,6 +176,15 @@ class FileWriter:
         stats = {id_: _merged(parts) for id_, parts in self._stats.items()}
         stats = {id_: each if id_ in self._whole else shortened(each, types[id_]) for id_, each in stats.items()}
         return NewFile(self._path, self._rows, size, _splits(self._footers[0]), stats)
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    """Do values come again so often that a dictionary of them is worth its time?
+
+    Long values have none, whatever they are, so that the footer tells what they take in memory.
+    """
+    few = len(values) >= 2 * pc.count_distinct(values).as_py()
+    return bool(few and values.nbytes <= _LONG * len(values))
 
 
 def _leaf(field: pa.Field) -> str:

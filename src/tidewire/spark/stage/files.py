@@ -58,6 +58,7 @@ class _File:
     schema: pa.Schema
     waiting: list[pa.RecordBatch] = field(default_factory=list)
     bytes: int = 0
+    memory: int = 0
     writer: pq.ParquetWriter | None = None
     sink: Any = None
     rows: int = 0
@@ -70,6 +71,7 @@ class _File:
         self.waiting.append(rows)
         size = int(rows.nbytes)
         self.bytes += size
+        self.memory += size
         self.rows += rows.num_rows
         self.ts = widened(self.ts, rows.column("_ts"))
         self.offsets = widened(self.offsets, rows.column("_offset"))
@@ -90,7 +92,14 @@ class _File:
         self.writer.close()
         self.sink.close()
         return StagedFile(
-            storage.path(self.name), self.shape, self.partition, self.rows, *self.ts, *self.offsets, self.moves
+            storage.path(self.name),
+            self.shape,
+            self.partition,
+            self.rows,
+            *self.ts,
+            *self.offsets,
+            self.moves,
+            self.memory,
         )
 
 

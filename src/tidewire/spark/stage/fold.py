@@ -94,4 +94,5 @@ def _joined(storage: Storage, folder: str, files: list[StagedFile]) -> StagedFil
         first_offset=min(file.first_offset for file in files),
         last_offset=max(file.last_offset for file in files),
         moves=any(file.moves for file in files),
+        memory=sum(file.memory for file in files),
     )

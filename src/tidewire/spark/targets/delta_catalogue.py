@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from tidewire.errors import StateError
+from tidewire.errors import NoTable, StateError
 from tidewire.model import TableName
 from tidewire.spark.targets.base import CommitTag, TargetError, refuse_older, refuse_other
 from tidewire.storage import Storage
@@ -54,7 +54,7 @@ class Names:
         try:
             return self.tables[name]
         except KeyError:
-            raise TargetError(f"there is no table {name}") from None
+            raise NoTable(f"there is no table {name}") from None
 
     def has_moved(self, tag: CommitTag) -> bool:
         """Has a step changed names?"""

@@ -6,22 +6,24 @@ are dead. Both formats keep dead positions as the same 64-bit roaring bitmap, in
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, TypeAlias, cast
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidewire.errors import MissingExtra, SyncError
+from tidewire.errors import MissingExtra, StorageError, SyncError
 from tidewire.model import TableName
 from tidewire.storage import Storage
+from tidewire.storage.folder import disk_error
 
 if TYPE_CHECKING:
     from tidewire.spark.targets.partitions import PartitionField
@@ -376,7 +378,38 @@ class LocalAccess:
         """A new file to write."""
         place = Path(local_path(path))
         place.parent.mkdir(parents=True, exist_ok=True)
-        return place.open("xb")
+        return cast("BinaryIO", _NewFile(place))
+
+
+class _NewFile(io.BufferedWriter):
+    """A local file that is being written. It is removed if that fails, so that a full disk does not fill further."""
+
+    def __init__(self, place: Path) -> None:
+        self._place, self._failed = place, False
+        super().__init__(io.FileIO(place, "x"))
+
+    def write(self, data: Any) -> int:
+        """Write, or say in plain words why that is not possible."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def close(self) -> None:
+        """Write the rest, and close the file."""
+        if self.closed:
+            return
+        try:
+            super().close()
+        except OSError as error:
+            raise self._broken(error) from error
+        finally:
+            if self._failed:
+                self._place.unlink(missing_ok=True)
+
+    def _broken(self, error: OSError) -> StorageError:
+        self._failed = True
+        return disk_error(str(self._place.parent), self._place.name, error)
 
 
 @dataclass(frozen=True, slots=True)

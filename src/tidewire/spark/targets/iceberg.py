@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tidewire.errors import OptionError
+from tidewire.errors import NoTable, OptionError
 from tidewire.model import TableName
 from tidewire.spark.sessions import activate, iceberg_catalog_conf
 from tidewire.spark.targets.access import IcebergAccess, access_to
@@ -439,7 +439,7 @@ class IcebergTarget:
     def _table(self, name: TableName) -> IcebergTable:
         table = self._catalog.table(name)
         if table is None:
-            raise TargetError(f"there is no table {name} in {self.place}")
+            raise NoTable(f"there is no table {name} in {self.place}")
         return table
 
     def _place_of(self, identity: str, name: TableName) -> TableName:

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tidewire.errors import NoTable
 from tidewire.model import TableName
 from tidewire.spark.targets.base import CommitTag, TargetError, refuse_other
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
@@ -97,7 +98,7 @@ def move(catalog: IcebergCatalog, old: TableName, new: TableName, tag: CommitTag
     """Move one table, fenced, and no other one that may have taken its name."""
     table = catalog.table(old)
     if table is None:
-        raise TargetError(f"there is no table {old} to become {new}")
+        raise NoTable(f"there is no table {old} to become {new}")
     refuse_other(old, identity, table.uuid)
     if _finish(catalog, old, new):
         return
@@ -217,7 +218,7 @@ def _check(catalog: IcebergCatalog, todo: Sequence[Way], identities: Mapping[Tab
     for way in todo:
         table = catalog.table(way.between) or catalog.table(way.old)
         if table is None:
-            raise TargetError(f"there is no table {way.old} to become {way.new}")
+            raise NoTable(f"there is no table {way.old} to become {way.new}")
         refuse_other(way.old, identities.get(way.old), table.uuid)
         taken = None if way.new in leaving else catalog.table(way.new)
         if taken is not None and taken.uuid != table.uuid:

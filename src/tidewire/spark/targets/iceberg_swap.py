@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tidewire.errors import ForeignTable
+from tidewire.errors import ForeignTable, NoTable
 from tidewire.model import TableName
 from tidewire.spark.targets.base import CommitTag, Java, TargetError, refuse_older, refuse_other, tried
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable
@@ -217,7 +217,7 @@ def swap(
     def attempt(again: bool) -> str:
         table = catalog.table(name) if again else catalog.known_table(name)
         if table is None:
-            raise TargetError(f"there is no table {name} in catalog {catalog.name}")
+            raise NoTable(f"there is no table {name} in catalog {catalog.name}")
         refuse_other(name, identity, table.uuid)
         transaction = table.java.newTransaction()
         state = transaction.startMetadata()
