@@ -51,7 +51,7 @@ def results(sizes: Iterable[int]) -> Iterator[dict[str, Any]]:
             topic = f"cold{size}"
             produced(cluster.bootstrap, topic, Path(name, topic), size, min(size, BATCH), 6)
             found = once(cluster.bootstrap, topic, Path(name, topic, "lake"))
-            limit = {"limit": LIMITS[size], "ratio": found["cpu"] / LIMITS[size]} if size in LIMITS else {}
+            limit = {"most_cpu": LIMITS[size], "ratio": found["cpu"] / LIMITS[size]} if size in LIMITS else {}
             yield {"rows": size, **found, "rows_per_cpu_second": size / found["cpu"], **limit}
 
 
@@ -62,7 +62,7 @@ def measure() -> list[dict[str, Any]]:
 
 def line(found: Mapping[str, Any]) -> str:
     """A result as a line."""
-    limit = f", {found['ratio']:.2f} of the limit {found['limit']:g}" if "limit" in found else ""
+    limit = f", {found['ratio']:.2f} of the limit {found['most_cpu']:g}" if "most_cpu" in found else ""
     return f"{found['rows']:>9,} changes: {found['seconds']:5.1f} s, {found['cpu']:5.1f} CPU-seconds{limit}"
 
 

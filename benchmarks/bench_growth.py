@@ -7,6 +7,7 @@ after the first two.
 
     python benchmarks/bench_growth.py --tables 1 10 --busy 1 10 --partitions 1 8 --rows 10000 --batches 40 \\
         --transaction 50000
+    python benchmarks/bench_growth.py --only rows --rows 10000 1000000 10000000 100000000
 """
 
 from __future__ import annotations
@@ -61,6 +62,13 @@ SIZES: Mapping[str, tuple[int, ...]] = {
     "files": (BATCHES,),
     "transaction": (TRANSACTION // 10, TRANSACTION),
 }
+
+
+LIMITS: Mapping[tuple[str, int], float] = {("rows", 10_000_000): 1.5, ("rows", 100_000_000): 4.0}
+"""A batch may take so many times the CPU time of the first one of its curve."""
+
+MOST_A_TABLE = 0.12
+"""CPU-seconds that each table beyond the first may take in a batch."""
 
 
 class Meter:
@@ -231,12 +239,10 @@ def asked(question: str, sizes: Iterable[int], folder: Path) -> list[dict[str, A
 
     spark = session("bench", master="local[2]", conf=SETTINGS | LIGHT)
     list(partitions(spark, folder / "warm-up", 1))  # else the first point would pay for Java's compiler
-    found = []
+    found: list[dict[str, Any]] = []
     for size in sizes:
         place = folder / f"{question}-{size}"
-        for point in QUESTIONS[question](spark, place, size):
-            found.append(point)
-            print(line(point), file=sys.stderr, flush=True)
+        found += QUESTIONS[question](spark, place, size)
     return found
 
 
@@ -247,11 +253,27 @@ def results(sizes: Mapping[str, Iterable[int]]) -> Iterator[dict[str, Any]]:
             out = Path(name, "found.json")
             arguments = [question, name, str(out), *map(str, wanted)]
             subprocess.run([sys.executable, __file__, "--child", *arguments], check=True)
-            yield from json.loads(out.read_text())
+            yield from compared(json.loads(out.read_text()))
+
+
+def compared(points: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The points of a curve, each with what it takes against the first one, and what it may take."""
+    points = list(points)
+    for point in points:
+        question, size, first = point["question"], point["size"], points[0]
+        if question not in ("files", "transaction"):
+            point["ratio"] = point["cpu"] / first["cpu"]
+        if (question, size) in LIMITS:
+            point["limit"] = LIMITS[question, size]
+        if question == "busy" and size > first["size"]:
+            point["a_table"] = (point["cpu"] - first["cpu"]) / (size - first["size"])
+            point["most_a_table"] = MOST_A_TABLE
+        print(line(point), file=sys.stderr, flush=True)
+        yield point
 
 
 def measure(sizes: Mapping[str, Iterable[int]] = SIZES) -> list[dict[str, Any]]:
-    """Every point of every curve; ``TIDEWIRE_BENCH_GROWTH`` may hold smaller sizes, as JSON."""
+    """Every point of every curve; ``TIDEWIRE_BENCH_GROWTH`` may hold other sizes, or fewer curves, as JSON."""
     given = os.environ.get("TIDEWIRE_BENCH_GROWTH")
     return list(results(json.loads(given) if given else sizes))
 
@@ -260,7 +282,7 @@ def line(point: Mapping[str, Any]) -> str:
     """A point as a line."""
     known = ("question", "size", "seconds", "cpu", "times")
     more = ", ".join(
-        f"{key} {value if isinstance(value, str | int) else f'{value:.2f}'}"
+        f"{key.replace('_', ' ')} {value if isinstance(value, str | int) else f'{value:.3g}'}"
         for key, value in point.items()
         if key not in known
     )
@@ -273,6 +295,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, nargs="*", default=default)
     parser.add_argument("--batches", type=int, nargs="*", default=[BATCHES])
     parser.add_argument("--transaction", type=int, nargs="*", default=[TRANSACTION])
+    parser.add_argument("--only", choices=QUESTIONS, nargs="+", default=list(QUESTIONS), help="the curves to measure")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -280,7 +303,7 @@ def main() -> None:
         Path(out).write_text(json.dumps(asked(question, map(int, sizes), Path(folder))))
         return
     given = vars(arguments)
-    measure({name: given["batches" if name == "files" else name] for name in QUESTIONS})
+    measure({name: given["batches" if name == "files" else name] for name in arguments.only})
 
 
 if __name__ == "__main__":

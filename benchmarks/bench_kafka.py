@@ -20,12 +20,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from pipelines import (
-    BATCH,
-    COLUMNS,
     END,
     OPTIONS,
-    ROUNDS,
-    ROWS,
+    asked,
     child,
     command,
     connector,
@@ -103,7 +100,7 @@ def results(rows: int, batch: int, columns: Iterable[int], rounds: int) -> Itera
 
 def measure() -> list[dict[str, Any]]:
     """Each way and width: rows per CPU-second, how many times that tidewire does, and the least it must."""
-    return list(results(ROWS, BATCH, COLUMNS, ROUNDS))
+    return list(results(**asked()))
 
 
 if __name__ == "__main__":

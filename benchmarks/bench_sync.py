@@ -17,14 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines import (
-    BATCH,
-    COLUMNS,
     END,
     OPTIONS,
     OWN,
-    ROUNDS,
-    ROWS,
     TOPIC,
+    asked,
     child,
     command,
     line,
@@ -110,7 +107,7 @@ def results(rows: int, batch: int, columns: Iterable[int], rounds: int) -> Itera
 
 def measure() -> list[dict[str, Any]]:
     """Each way and width: rows per CPU-second, how many times that tidewire does, and the least it must."""
-    return list(results(ROWS, BATCH, COLUMNS, ROUNDS))
+    return list(results(**asked()))
 
 
 def shown(found: Mapping[str, Any]) -> str:

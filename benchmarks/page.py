@@ -1,7 +1,14 @@
 """Runs every benchmark and writes one page with tables and plots: ``docs/benchmarks.md``.
 
 Each benchmark is measured in a process of its own, so that none warms another. A new one joins by a line in
-``BENCHES``: a module with a function ``measure`` that returns its results as a list of dicts.
+``BENCHES``: a module with a function ``measure`` that returns its results as a list of dicts. Results are kept beside
+the plots, so that some benchmarks can be measured again and the page is written as a whole:
+
+    python benchmarks/page.py bench_cold bench_freshness
+    TIDEWIRE_BENCH_GROWTH='{"busy": [1, 10, 50, 200]}' python benchmarks/page.py bench_growth
+    TIDEWIRE_BENCH_PIPELINES='{"columns": [6], "rounds": 1}' python benchmarks/page.py bench_sync
+
+What is measured takes the place of earlier results of the same curve, or of the same columns.
 """
 
 from __future__ import annotations
@@ -29,6 +36,10 @@ from tidewire.spark.jars import java
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 PICTURES = PAGE.with_suffix("")
+RESULTS = PICTURES / "results.json"
+PARTS = ("question", "columns")
+"""What tells the parts of a benchmark apart that can be measured alone."""
+
 MEASURE = """
 import importlib, json, pathlib, sys
 pathlib.Path(sys.argv[2]).write_text(json.dumps(importlib.import_module(sys.argv[1]).measure()))
@@ -158,7 +169,7 @@ BENCHES = (
         "together, because it says more on a machine that others use.\n"
         "The dotted line is what growth in proportion would be.\n"
         "*tables*: a hundred rows of one table change, the others stand still; making them is told besides.\n"
-        "*busy*: a hundred rows of every table change.\n"
+        "*busy*: a hundred rows of every table change; *a further table* is what each one beyond the first takes.\n"
         "*partitions*: a thousand rows a batch, spread by their key.\n"
         "*rows*: a thousand rows change, spread over the whole table.\n"
         "*files*: sixty rows a batch, twenty of them new, without maintenance and then with it every 20 batches.\n"
@@ -172,52 +183,60 @@ BENCHES = (
 
 
 def main() -> None:
-    if len(sys.argv) > 1:
-        renew(sys.argv[1:])
-        return
+    wanted = sys.argv[1:] or [bench.module for bench in BENCHES]
+    unknown = set(wanted) - {bench.module for bench in BENCHES}
+    if unknown:
+        raise SystemExit(f"there is no benchmark {', '.join(sorted(unknown))}")
     facts = list(machine())
-    found = {}
-    for bench in BENCHES:
+    found: dict[str, Rows] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    for bench in (bench for bench in BENCHES if bench.module in wanted):
         print(f"\n== {bench.title}: {bench.module}", flush=True)
-        found[bench.module] = measured(bench.module)
-        print(bench.table(found[bench.module]), flush=True)
-    PICTURES.mkdir(exist_ok=True)
-    for bench in BENCHES:
-        if bench.plot is not None:
-            plots.save(bench.plot(found[bench.module]), picture(bench))
-    PAGE.write_text("\n".join(page(facts, found)), "utf-8")
+        rows = measured(bench.module)
+        print(bench.table(rows), flush=True)
+        found[bench.module] = together(found.get(bench.module, ()), rows)
+        write(facts, found)
     print(f"\n{verdict(found)}\nwritten: {PAGE.relative_to(HERE.parent)}")
 
 
-def renew(modules: list[str]) -> None:
-    """Measure some benchmarks again and put their sections in the page; the others stay as they were."""
-    head, *parts = PAGE.read_text("utf-8").split("\n## ")
-    sections = {part.partition("\n")[0]: f"## {part.rstrip()}\n" for part in parts}
+def together(old: Rows, new: Rows) -> Rows:
+    """New results, and the old ones of parts that were not measured again."""
+    parts = {part_of(row) for row in new}
+    return [*(row for row in old if part_of(row) not in parts), *new]
+
+
+def part_of(row: Mapping[str, object]) -> tuple[object, ...]:
+    """The part of a benchmark that a result belongs to."""
+    return tuple(row.get(name) for name in PARTS)
+
+
+def write(facts: list[tuple[str, str]], found: Mapping[str, Rows]) -> None:
+    """Keep the results, and write the page. A section without results stays as it is."""
     PICTURES.mkdir(exist_ok=True)
-    for bench in (bench for bench in BENCHES if bench.module in modules):
-        rows = measured(bench.module)
-        if bench.plot is not None:
-            plots.save(bench.plot(rows), picture(bench))
-        sections[bench.title] = "\n".join(section(bench, rows))
-        print(bench.table(rows), flush=True)
-        known = [sections[each.title] for each in BENCHES if each.title in sections]
-        PAGE.write_text("\n".join([head.rstrip() + "\n", *known]), "utf-8")
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    for bench in BENCHES:
+        if bench.plot is not None and bench.module in found:
+            plots.save(bench.plot(found[bench.module]), picture(bench))
+    parts = PAGE.read_text("utf-8").split("\n## ")[1:] if PAGE.exists() else []
+    known = {part.partition("\n")[0]: f"## {part.rstrip()}\n" for part in parts}
+    PAGE.write_text("\n".join(page(facts, found, known)), "utf-8")
 
 
 def measured(module: str) -> Rows:
-    """What a benchmark returns, measured in a new process. It hands over a file, for Spark prints what it likes."""
+    """What a benchmark returns, measured in a new process. It hands over a file, for Spark prints what it likes.
+
+    Each result says when it was measured, and how loaded the machine was when that began.
+    """
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.json"
         subprocess.run([sys.executable, "-c", MEASURE, module, file], cwd=HERE, check=True)
         rows: Rows = json.loads(file.read_text())
-    return rows
+    return [{**row, "measured": f"{datetime.now(timezone.utc):%Y-%m-%d}", "load": load} for row in rows]
 
 
 def machine() -> Iterator[tuple[str, str]]:
     """What the figures depend on."""
-    yield "date", f"{datetime.now(timezone.utc):%Y-%m-%d}"
     yield "machine", f"{os.cpu_count()} cores, {processor()}"
-    yield "load when it began", f"{os.getloadavg()[0]:.1f}"
     yield "Python", f"{platform.python_implementation()} {platform.python_version()}"
     yield "Java", java_version()
     for library in LIBRARIES:
@@ -241,41 +260,50 @@ def picture(bench: Bench) -> Path:
     return PICTURES / f"{bench.title.lower().replace(' ', '-')}.svg"
 
 
-def page(facts: list[tuple[str, str]], found: Mapping[str, Rows]) -> Iterator[str]:
+def page(facts: list[tuple[str, str]], found: Mapping[str, Rows], known: Mapping[str, str]) -> Iterator[str]:
+    """The page. ``known`` has the sections that it had, by their titles."""
     yield "# Benchmarks\n"
-    yield "Written by `make bench`, which measures all of it again. Smaller is better, but for "
-    yield "the rows per CPU-second, and how many times a peer's tidewire does.\n"
+    yield "Written by `make bench`, which measures all of it again; each section says when it was measured. Smaller is "
+    yield "better, except for rows per CPU-second and speed-up.\n"
     yield "The messages were made by TiCDC's own encoders: inserts of 6 columns (narrow) and of 31 (wide)."
     yield "Machines differ and are shared, so look at ratios: both sides of one were measured in the same run.\n"
     yield f"{verdict(found)}\n"
     yield f"{tables.markdown(['', ''], facts)}\n"
     for bench in BENCHES:
-        yield from section(bench, found[bench.module])
+        if bench.module in found:
+            yield from section(bench, found[bench.module])
+        elif bench.title in known:
+            yield known[bench.title]
 
 
 def section(bench: Bench, rows: Rows) -> Iterator[str]:
     """A benchmark's part of the page."""
     yield f"## {bench.title}\n"
     yield f"{bench.how}\n"
+    days, load = sorted({row["measured"] for row in rows}), max(row["load"] for row in rows)
+    yield f"Measured on {' and '.join(days)}; the load of the machine was {load:.1f} when it began.\n"
     if bench.plot is not None:
         yield f"![{bench.title}]({PICTURES.name}/{picture(bench).name})\n"
     yield f"{bench.table(rows)}\n"
 
 
 def verdict(found: Mapping[str, Rows]) -> str:
-    """Which limits hold."""
-    names = ("case", "width", "kind", "way", "columns")
-    limited = [(bench, row) for bench in BENCHES for row in found[bench.module] if tables.is_limited(row)]
+    """Which limits hold, of the benchmarks that have results."""
+    limited = [(bench, row) for bench in BENCHES for row in found.get(bench.module, ()) if tables.is_limited(row)]
     beyond = [
-        f"{bench.title}, {', '.join(str(row[key]) for key in names if key in row)}"
+        f"{bench.title}, {', '.join(str(row[key]) for key in _NAMES if key in row)}"
         for bench, row in limited
         if tables.is_beyond(row)
     ]
-    if not beyond:
-        return f"All {len(limited)} limits hold."
-    return (
-        f"{len(limited) - len(beyond)} of {len(limited)} limits hold. Beyond theirs in this run: {'; '.join(beyond)}."
-    )
+    older = [bench.title for bench in BENCHES if bench.module not in found]
+    text = f"All {len(limited)} limits hold."
+    if beyond:
+        text = f"{len(limited) - len(beyond)} of {len(limited)} limits hold. Beyond theirs: {'; '.join(beyond)}."
+    return text + (f" Not counted, because they are from an earlier page: {', '.join(older)}." if older else "")
+
+
+_NAMES = ("case", "width", "kind", "way", "question", "size", "tables", "rows", "columns")
+"""What names a result."""
 
 
 if __name__ == "__main__":

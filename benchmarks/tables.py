@@ -54,21 +54,45 @@ def optional(heading: str, key: str, form: str) -> Column:
     return Column(heading, lambda row: format(row[key], form) if key in row else "–")
 
 
+MOST = "most_"
+"""How the name of a limit begins: what has the rest of the name may not be more."""
+
+
+def limits(row: Row) -> dict[str, float]:
+    """The most that values may be, by their names."""
+    found = {key.removeprefix(MOST): row[key] for key in row if key.startswith(MOST)}
+    return found | ({"ratio": row["limit"]} if "limit" in row else {})
+
+
 def is_limited(row: Row) -> bool:
-    """Is there a most or a least that the ratio may be?"""
-    return "limit" in row or "least" in row
+    """Is there a most or a least that a value may be?"""
+    return bool(limits(row)) or "least" in row
 
 
 def is_beyond(row: Row) -> bool:
     """Is what was measured more than the most, or less than the least it may be?"""
-    return bool(row["ratio"] > row.get("limit", row["ratio"]) or row["ratio"] < row.get("least", row["ratio"]))
+    too_much = any(row[key] > most for key, most in limits(row).items())
+    return too_much or bool("least" in row and row["ratio"] < row["least"])
 
 
 def held(row: Row) -> str:
     """The ratio, bold where it is beyond its limit."""
     if "ratio" not in row:
         return "–"
-    return f"**{row['ratio']:.2f}**" if is_beyond(row) else f"{row['ratio']:.2f}"
+    beyond = row["ratio"] > row.get("limit", row["ratio"]) or row["ratio"] < row.get("least", row["ratio"])
+    return f"**{row['ratio']:.2f}**" if beyond else f"{row['ratio']:.2f}"
+
+
+def limited(heading: str, key: str, form: str) -> Column:
+    """A value, bold where it is more than the most it may be, and that; a dash where it was not measured."""
+
+    def text(row: Row) -> str:
+        if key not in row:
+            return "–"
+        value, most = format(row[key], form), row.get(MOST + key)
+        return value if most is None or row[key] <= most else f"**{value}**"
+
+    return Column(heading, text)
 
 
 def go_decode(row: Row) -> str:
@@ -138,7 +162,8 @@ PIPELINES = (
     number("rows per CPU-second", "rows_per_cpu_second"),
     number("CPU-seconds a batch", "cpu", ".1f"),
     optional("stage", "stage", ".1f"),
-    optional("apply", "apply", ".2f"),
+    limited("apply", "apply", ".2f"),
+    optional("at most", "most_apply", ".1f"),
     Column("tidewire does", held),
     optional("at least", "least", ".1f"),
     checked("table", "right", "right", "wrong"),
@@ -165,23 +190,27 @@ _MORE = {
 FRESHNESS = (
     number("tables", "tables"),
     number("changes a second", "rate", ",.0f"),
-    number("CPU-seconds a minute", "cpu_a_minute", ",.1f"),
-    number("at most", "limit_cpu", ",.0f"),
+    limited("CPU-seconds a minute", "cpu_a_minute", ",.1f"),
+    number("at most", "most_cpu_a_minute", ",.0f"),
     number("lag, median, s", "median_lag", ",.1f"),
-    number("95th percentile, s", "lag_95", ",.1f"),
-    number("at most, s", "limit_lag", ",.0f"),
+    limited("95th percentile, s", "lag_95", ",.1f"),
+    number("at most, s", "most_lag_95", ",.0f"),
 )
 COLD = (
     number("changes", "rows"),
     number("seconds", "seconds", ",.1f"),
-    number("CPU-seconds", "cpu", ",.1f"),
-    optional("at most", "limit", ",.0f"),
+    limited("CPU-seconds", "cpu", ",.1f"),
+    optional("at most", "most_cpu", ",.0f"),
 )
 GROWTH = (
     named("what grows", "question"),
     number("to", "size"),
     number("seconds a batch", "seconds", ",.2f"),
     number("CPU-seconds", "cpu", ",.2f"),
+    Column("times the first", held),
+    optional("at most", "limit", ".1f"),
+    limited("a further table", "a_table", ".3f"),
+    optional("at most", "most_a_table", ".2f"),
     Column("besides", lambda row: ", ".join(text.format(row[key]) for key, text in _MORE.items() if key in row)),
 )
 
