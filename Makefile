@@ -29,7 +29,7 @@ LEFT_OUT = The native kernel was left out:
 PYTHON_READS = The Python kernel does the same, more slowly.
 
 # Cargo.lock is not kept, so its presence says nothing; the sources do. A failed build is tried again the next time.
-$(NATIVE): $(READY) native/Cargo.toml native/pyproject.toml $(wildcard native/src/*.rs)
+$(NATIVE): $(READY) native/Cargo.toml native/pyproject.toml $(wildcard native/src/*.rs native/src/*/*.rs)
 	@if ! command -v cargo >/dev/null; then \
 		echo "$(LEFT_OUT) cargo is not here. $(PYTHON_READS)"; \
 	elif CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 $(BIN)/pip install --quiet --disable-pip-version-check ./native \

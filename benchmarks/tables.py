@@ -130,9 +130,9 @@ ENCODE = (
     WIDTH,
     number("ns a row", "encode_ns"),
     per_second("encode_ns"),
-    number("decode, ns", "decode_ns"),
+    number("readable codec, ns", "codec_ns"),
     MEASURED,
-    LIMIT,
+    number("least", "least", ".0f"),
     checked("bytes", "equal", "equal", "different"),
 )
 PEERS = (

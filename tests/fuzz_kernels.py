@@ -1,6 +1,7 @@
 """Gives damaged messages to the codec and to both kernels until the time is over: ``make fuzz``.
 
-Prints the messages that are not decoded alike, and exits with 1 if there are any.
+The rows of these messages are written in every encoding, by the codec and by the native kernel. Prints the messages
+that are not decoded or written alike, and exits with 1 if there are any.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+from encode_checks import differences
 from scanner_checks import batch, damaged_messages, identical, outcome
 from tidewire.arrow import BatchDecoder, Kernel
 from tidewire.arrow.kernel import native
@@ -41,8 +43,8 @@ def given(folder: str, file: str) -> tuple[Options, Resources, list[Message]]:
     return lines[0].options, resources, [vector.message for vector in lines]
 
 
-def different(name: str, options: Options, resources: Resources, messages: list[Message]) -> str | None:
-    """How the kernels and the codec differ about messages."""
+def different(name: str, options: Options, resources: Resources, messages: list[Message], seed: int = 0) -> str | None:
+    """How the kernels and the codec differ about messages; the options of their encoding come from the seed."""
     decoded = [
         BatchDecoder(name, options, resources, **settings).decode(batch(messages))
         for settings in ({"kernel": Kernel.NATIVE}, {"kernel": Kernel.PYTHON}, {"fast": False})
@@ -52,7 +54,9 @@ def different(name: str, options: Options, resources: Resources, messages: list[
         assert outcome(decoded[1]) == outcome(decoded[2]), "the Python kernel and the codec"
     except AssertionError as error:
         return str(error) or "rows or rejects"
-    return None
+    chance = random.Random(seed)
+    found = (how for plan, rows in decoded[0].batches for how in differences(plan.table, rows, chance))
+    return next(found, None)
 
 
 def rounds(chance: random.Random) -> Iterator[tuple[str, Options, Resources, list[Message]]]:
@@ -68,15 +72,15 @@ def main() -> None:
     seconds, seed = int(sys.argv[1]), random.randrange(1 << 32)
     end, count, found = time.monotonic() + seconds, 0, 0
     for name, options, resources, messages in rounds(random.Random(seed)):
-        difference = different(name, options, resources, messages)
+        difference = different(name, options, resources, messages, count)
         if difference is not None:
             found += 1
-            alone = [message for message in messages if different(name, options, resources, [message])]
+            alone = [message for message in messages if different(name, options, resources, [message], count)]
             print(f"{name}: {difference}", *(alone or messages), sep="\n", flush=True)
         count += len(messages)
         if time.monotonic() > end:
             break
-    print(f"seed {seed}: {count} messages, {found} batches that were not decoded alike")
+    print(f"seed {seed}: {count} messages, {found} batches that were not decoded or written alike")
     sys.exit(found > 0)
 
 

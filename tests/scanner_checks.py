@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
 
 from tidewire.arrow import BatchDecoder, Decoded
-from tidewire.arrow.kernel import Kernel
+from tidewire.arrow.kernel import Kernel, native
 from tidewire.arrow.plan import Groups
 from tidewire.codec import Options, Resources
+from tidewire.errors import OptionError
 from tidewire.model import Message
 
-NATIVE_IS_HERE = find_spec("tidewire_native") is not None
+
+def _native_is_here() -> bool:
+    try:
+        native()
+    except OptionError:  # It is not installed, or belongs to another version.
+        return False
+    return True
+
+
+NATIVE_IS_HERE = _native_is_here()
 
 
 def batch(messages: Iterable[Message]) -> pa.RecordBatch:

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
-use arrow_array::{Array, BinaryArray, StructArray, make_array};
+use arrow_array::{Array, ArrayRef, BinaryArray, StructArray, make_array};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -15,6 +15,13 @@ const ARRAY: &CStr = c"arrow_array";
 
 /// An array of Python's, which must be one of binary values.
 pub fn import(object: &Bound<'_, PyAny>) -> PyResult<BinaryArray> {
+    let array = import_array(object)?;
+    let binary = array.as_any().downcast_ref::<BinaryArray>();
+    binary.cloned().ok_or_else(|| PyTypeError::new_err(format!("{} in place of binary", array.data_type())))
+}
+
+/// An array of Python's, or a record batch as a struct array.
+pub fn import_array(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let pair = object.call_method0("__arrow_c_array__")?;
     let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
     let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
@@ -22,9 +29,7 @@ pub fn import(object: &Bound<'_, PyAny>) -> PyResult<BinaryArray> {
     // SAFETY: the capsules' names say what is behind the pointers. Moving the array out leaves one without a release
     // callback behind, as the interface asks for; the schema stays the capsule's, and is only read.
     let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }.map_err(refused)?;
-    let array = make_array(data);
-    let binary = array.as_any().downcast_ref::<BinaryArray>();
-    binary.cloned().ok_or_else(|| PyTypeError::new_err(format!("{} in place of binary", array.data_type())))
+    Ok(make_array(data))
 }
 
 /// The two capsules of a record batch.

@@ -1,10 +1,12 @@
-//! The native kernel of tidewire: messages to Arrow columns. `tidewire.arrow.native` is its one caller.
+//! The native kernel of tidewire: messages to Arrow columns, for `tidewire.arrow.native`, and back, for
+//! `tidewire.arrow.encode`.
 
 mod avro;
 mod canal;
 mod capsule;
 mod column;
 mod craft;
+mod encode;
 mod image;
 mod json;
 mod open;
@@ -153,11 +155,13 @@ impl Batch {
 #[pymodule]
 mod tidewire_native {
     #[pymodule_export]
+    use super::encode::{CraftEncoder, Encoder, Escapes};
+    #[pymodule_export]
     use super::{Batch, Kernel};
 
     /// The version of the calls between tidewire and this kernel.
     #[pymodule_export]
-    const CONTRACT: u32 = 1;
+    const CONTRACT: u32 = 2;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -16,9 +16,9 @@ from fuzz_kernels import cases, given
 from scanner_checks import NATIVE_IS_HERE, batch, damaged_messages, identical
 from tidewire.arrow import BatchDecoder, Decoded, Policy, ZeroDates
 from tidewire.arrow.kernel import KERNEL, SETTING, Kernel, chosen, description
-from tidewire.codec import Options, Resources
+from tidewire.codec import Options, Resources, protocol
 from tidewire.errors import OptionError
-from tidewire.model import Message
+from tidewire.model import Column, Message, RowChange, TableName, TableSchema
 from tidewire.plain import message_from_plain
 
 needs_native = pytest.mark.skipif(not NATIVE_IS_HERE, reason="tidewire-native is not installed")
@@ -100,6 +100,15 @@ def test_topics_are_decoded_alike(topic: str, file: str, name: str) -> None:
     policy = Policy(options.time_zone, lost_floats=name == "craft")
 
     assert_the_same(name, options, resources, messages[:100], messages[100:2000], policy=policy)
+
+
+@needs_native
+@pytest.mark.parametrize("name", ["canal-json", "open-protocol", "craft"])
+def test_a_null_byte_in_a_name_is_left_to_python(name: str) -> None:
+    table = TableSchema(TableName("s", "t"), (Column.of("a\0b", "int"),))
+    message = next(protocol(name).encode([RowChange(table, 5, after={"a\0b": 1})]))
+
+    assert_the_same(name, Options(), Resources(), [message])
 
 
 def test_a_setting_chooses_the_kernel() -> None:

@@ -151,7 +151,7 @@ class NativeRows:
         return event if isinstance(event, RowChange) else None
 
     def _number(self, table: TableSchema) -> int | None:
-        """The kernel's number of a table; None if a column has a type that the kernel does not read."""
+        """The kernel's number of a table; None if it has a column that the kernel does not read."""
         if table not in self._numbers:
             columns = [_described(column, self._policy) for column in table.columns]
             known = [column for column in columns if column is not None]
@@ -220,7 +220,7 @@ _Described = tuple[str, str, tuple[int, int], tuple[int, int], list[str]]
 def _described(column: Column, policy: Policy) -> _Described | None:
     """A column as the kernel is told: name, kind, a decimal's digits, an integer's range, names of an ENUM or SET."""
     kind = _kind(column, policy)
-    if kind is None:
+    if kind is None or "\0" in column.name:  # The C data interface ends a name there.
         return None
     type_ = arrow_type(column)
     digits = (type_.precision, type_.scale) if kind == "decimal" else (0, 0)

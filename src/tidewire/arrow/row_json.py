@@ -27,9 +27,8 @@ from tidewire.arrow.clocks import clock_text, time_text
 from tidewire.arrow.numbers import float_text, number_text
 from tidewire.arrow.plan import Plan
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.texts import Piece, base64_texts, escaped, joined
 from tidewire.arrow.types import MAX_PRECISION
-from tidewire.arrow.write.fragments import base64_texts, escaped
-from tidewire.arrow.write.pieces import Piece, joined
 from tidewire.codec.gotext import JSONITER
 from tidewire.model import Column
 

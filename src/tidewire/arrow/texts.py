@@ -1,17 +1,22 @@
-"""Columns of texts, looked at before Arrow reads them: it takes more forms of a value than MySQL has."""
+"""Columns of texts: checked before Arrow reads them, because it takes more forms of a value than MySQL has; joined."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import base64
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow.invalid_values import InvalidRows, demand
+from tidewire.codec.gotext import Quoting
 from tidewire.model.grammar import Form
 
 DIGITS: Final = b"0123456789"
+
+Piece: TypeAlias = "str | pa.StringArray"
+"""A part of every text: the same in all, or one for each."""
 
 
 def as_texts(values: Any) -> pa.StringArray:
@@ -62,3 +67,50 @@ def contents(values: pa.Array) -> bytes:
         return b""
     ends = memoryview(offsets).cast("i")
     return bytes(data[ends[values.offset] : ends[values.offset + len(values)]])
+
+
+def joined(pieces: Iterable[Piece], rows: int) -> pa.StringArray:
+    """The pieces of each row in one text, NULL where one of them is."""
+    merged: list[Any] = []
+    for piece in pieces:
+        if merged and isinstance(piece, str) and isinstance(merged[-1], str):
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    # Told the type of a constant Arrow is quicker than when it must find out.
+    parts = [pa.scalar(piece, pa.string()) if isinstance(piece, str) else piece for piece in merged]
+    if len(parts) == 1 and isinstance(merged[0], str):
+        return pa.repeat(parts[0], rows)
+    return pc.binary_join_element_wise(*parts, pa.scalar("", pa.string()))
+
+
+def escaped(quoting: Quoting) -> Callable[[pa.StringArray], pa.StringArray]:
+    """Texts as they stand between the quotes of a JSON string."""
+    # A backslash comes first: the other escapes have one.
+    escapes = [
+        (chr(code).encode(), chr(code), quoting.escapes[code]) for code in sorted(quoting.escapes, key=_is_no_backslash)
+    ]
+    single = b"".join(raw for raw, _, _ in escapes if len(raw) == 1)
+    longer = [raw for raw, _, _ in escapes if len(raw) > 1]
+
+    def text(values: pa.StringArray) -> pa.StringArray:
+        data = contents(values)
+        if len(data.translate(None, single)) == len(data) and not any(raw in data for raw in longer):
+            return values
+        for raw, char, escape in escapes:
+            if raw in data:
+                values = pc.replace_substring(values, char, escape)
+        return values
+
+    return text
+
+
+def _is_no_backslash(code: int) -> bool:
+    return code != ord("\\")
+
+
+def base64_texts(values: pa.BinaryArray) -> pa.StringArray:
+    """Bytes in Base64."""
+    return pa.array(
+        [None if value is None else base64.b64encode(value).decode() for value in values.to_pylist()], pa.string()
+    )

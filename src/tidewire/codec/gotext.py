@@ -24,7 +24,7 @@ _HTML = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}
 _SEPARATORS = {0x2028: r"\u2028", 0x2029: r"\u2029"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Quoting:
     """How one writer quotes strings: the escapes, and what becomes of bytes that are not UTF-8."""
 

@@ -13,7 +13,7 @@ from tidewire.model.types import ENUM_SET, FACTS, FLOATS, INTEGERS, STRINGS, TEM
 PROTOCOL: Final = "canal-json"
 WATERMARK_TYPE: Final = "TIDB_WATERMARK"
 
-_WIDER: Mapping[MySQLType, tuple[int, JavaSQLType]] = {
+WIDER: Mapping[MySQLType, tuple[int, JavaSQLType]] = {
     MySQLType.TINYINT: (0x7F, JavaSQLType.SMALLINT),
     MySQLType.SMALLINT: (0x7FFF, JavaSQLType.INTEGER),
     MySQLType.INT: (0x7FFFFFFF, JavaSQLType.BIGINT),
@@ -26,8 +26,8 @@ def java_type(column: Column, value: Value) -> JavaSQLType:
     """``sqlType`` of a column; for unsigned integers it depends on the value."""
     if column.is_binary:
         return JavaSQLType.BLOB
-    if column.unsigned and isinstance(value, int) and column.type in _WIDER:
-        limit, wider = _WIDER[column.type]
+    if column.unsigned and isinstance(value, int) and column.type in WIDER:
+        limit, wider = WIDER[column.type]
         if value > limit:
             return wider
     return FACTS[column.type].java

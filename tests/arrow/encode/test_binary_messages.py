@@ -1,4 +1,4 @@
-"""The binary writers make the codec's very bytes, message for message."""
+"""The native kernel writes the readable codec's bytes in the binary protocols, message for message."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scanner_checks import NATIVE_IS_HERE
 from strategies import WORDS, row_changes, tables
 from tidewire.arrow import BatchDecoder, Policy, encode_batch
 from tidewire.arrow.convert import value_reader
+from tidewire.arrow.encode.native import native_messages
 from tidewire.arrow.plan import BufferedRow, OpCode, Plan
-from tidewire.arrow.write import writer_for
 from tidewire.codec import Options, Resources
 from tidewire.codec.claim_check import MemoryStore
 from tidewire.errors import TidewireError
@@ -35,6 +36,8 @@ from tidewire.model import (
 )
 from tidewire.registry import MemoryRegistry
 from vector_files import files, vectors
+
+needs_native = pytest.mark.skipif(not NATIVE_IS_HERE, reason="tidewire-native is not installed")
 
 OPS = {"insert": OpCode.INSERT, "update": OpCode.UPDATE, "delete": OpCode.DELETE}
 OPTIONS = {
@@ -61,14 +64,14 @@ OPTIONS = {
         {"integrity-check-level": "correctness"},
     ],
 }
-"""What a protocol's writer may be told."""
+"""What a protocol's encoder may be told."""
 
 FOLDERS: dict[str, tuple[str, dict[str, str]]] = {
     "avro": ("avro", {}),
     "craft": ("craft", {}),
     "simple-avro": ("simple-avro", {"encoding-format": "avro"}),
 }
-"""The vectors of each writer."""
+"""The vectors of each encoding."""
 
 CASES = [(name, number) for name, options in OPTIONS.items() for number in range(len(options))]
 FILES = [(name, file) for name, (folder, _) in FOLDERS.items() for file in files(folder)]
@@ -173,6 +176,7 @@ PLAIN = TableSchema.build(
 )
 
 
+@needs_native
 @pytest.mark.parametrize("name", OPTIONS)
 def test_plain_rows_of_every_type_are_covered(name: str) -> None:
     columns = [column.name for column in PLAIN.columns]
@@ -183,10 +187,9 @@ def test_plain_rows_of_every_type_are_covered(name: str) -> None:
     rows, options = planned(PLAIN, events, Policy()), options_of(name, 0)
     assert rows is not None
 
-    writer = writer_for(protocol_of(name), PLAIN, options, Policy(), Resources(clock=lambda: 7))
+    made = native_messages(protocol_of(name), PLAIN, rows, options, Resources(clock=lambda: 7), Policy())
 
-    assert writer is not None
-    assert writer.write(rows) is not None
+    assert made is not None
     same(name, PLAIN, rows, options)
 
 

@@ -1,8 +1,9 @@
 """Typed columns back to messages.
 
-A protocol's *writer* turns whole columns into messages without making event objects. What it does not cover (rows
-above the size limit, old rows with gaps, options that compare rows, values out of the ordinary) goes through the
-readable codec. So there is one set of rules, and a writer is a faster way to the same bytes.
+With the native kernel a protocol's *template* says of what parts a table's messages are, and the kernel writes them
+from whole columns. What it does not take (rows above the size limit, old rows with gaps, options that compare rows,
+values out of the ordinary) goes through the readable codec, and so does everything without that kernel. So there is one
+set of rules, and the kernel is a faster way to the same bytes.
 """
 
 from __future__ import annotations
@@ -12,15 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidewire.arrow import kernel
+from tidewire.arrow.encode.native import native_messages
 from tidewire.arrow.policy import Policy
 from tidewire.arrow.to_model import ToModel, to_model
-from tidewire.arrow.write import writer_for
 from tidewire.codec import Options, Resources, protocol
-from tidewire.model import (
-    Row,
-    RowChange,
-    TableSchema,
-)
+from tidewire.model import Row, RowChange, TableSchema
 
 
 def encode_batch(
@@ -35,17 +33,18 @@ def encode_batch(
 ) -> pa.RecordBatch:
     """The messages that rows in the shape of a :class:`~tidewire.arrow.plan.Plan` make: columns ``key``, ``value``.
 
-    ``fast``: may the protocol's writer be used? Without it only the codec writes.
+    ``fast``: may the native kernel be used, if it is there? Without it only the codec writes.
     """
     policy = policy or Policy(options.time_zone)
     encoder = protocol(protocol_name).Encoder(options, resources)
-    writer = writer_for(protocol_name, table, options, policy, resources) if fast else None
-    written = None if writer is None else writer.write(rows)
-    if written is None:
-        messages = list(encoder.encode(row_changes(table, rows, policy)))
-        written = [message.key for message in messages], [message.value for message in messages]
-    keys, values = written
-    return pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+    if fast and kernel.KERNEL is kernel.Kernel.NATIVE:
+        made = native_messages(protocol_name, table, rows, options, resources, policy)
+        if made is not None:
+            return made
+    messages = list(encoder.encode(row_changes(table, rows, policy)))
+    return pa.record_batch(
+        {part: pa.array([getattr(message, part) for message in messages], pa.binary()) for part in ("key", "value")}
+    )
 
 
 def row_changes(table: TableSchema, rows: pa.RecordBatch, policy: Policy) -> Iterator[RowChange]:
