@@ -311,13 +311,9 @@ fn read(reader: &mut Reader, wire: Wire, column: &mut Column, zeros: &mut Zeros)
                     column.int128(number)
                 }
                 // A BIT.
-                Kind::Wide | Kind::Int64 { .. } if (1..=8).contains(&found.len()) => {
+                Kind::Bits | Kind::Int64 { .. } if (1..=8).contains(&found.len()) => {
                     let number = found.iter().fold(0u64, |number, &byte| number << 8 | u64::from(byte));
-                    if column.kind == Kind::Wide {
-                        column.unsigned(number)
-                    } else {
-                        column.signed(i64::try_from(number).ok()?)
-                    }
+                    column.integer(number)
                 }
                 _ => None,
             }

@@ -24,6 +24,8 @@ pub enum Kind {
     },
     /// An unsigned integer of 64 bits, in a decimal of 20 digits.
     Wide,
+    /// A BIT of 64 bits, or a mask without names, in a decimal of 20 digits.
+    Bits,
     Float,
     Double,
     Decimal {
@@ -62,6 +64,7 @@ impl Kind {
             "int32" => Kind::Int32 { low, high },
             "int64" => Kind::Int64 { low, high },
             "wide" => Kind::Wide,
+            "bits" => Kind::Bits,
             "float" => Kind::Float,
             "double" => Kind::Double,
             "decimal" if (1..=38).contains(&size) && scale <= size => Kind::Decimal { precision: size, scale },
@@ -85,7 +88,7 @@ impl Kind {
         match self {
             Kind::Int32 { .. } => DataType::Int32,
             Kind::Int64 { .. } | Kind::Time => DataType::Int64,
-            Kind::Wide => DataType::Decimal128(20, 0),
+            Kind::Wide | Kind::Bits => DataType::Decimal128(20, 0),
             Kind::Float => DataType::Float32,
             Kind::Double => DataType::Float64,
             Kind::Decimal { precision, scale } => DataType::Decimal128(*precision, *scale as i8),
@@ -307,12 +310,21 @@ impl Column {
         }
     }
 
-    /// An unsigned integer.
+    /// An unsigned integer, of a column of any integers.
+    #[inline]
+    pub fn integer(&mut self, value: u64) -> Option<()> {
+        match i64::try_from(value) {
+            Ok(value) => self.signed(value),
+            Err(_) => self.unsigned(value),
+        }
+    }
+
+    /// An unsigned integer of a column that has only those.
     #[inline]
     pub fn unsigned(&mut self, value: u64) -> Option<()> {
         match &self.kind {
             Kind::Int32 { .. } | Kind::Int64 { .. } => None,
-            Kind::Wide => self.int128(i128::from(value)),
+            Kind::Wide | Kind::Bits => self.int128(i128::from(value)),
             Kind::Enum { names } => {
                 let Data::Bytes { ends, bytes } = &mut self.data else {
                     return None;
@@ -367,7 +379,7 @@ impl Column {
                 (low < 0 || value.first() != Some(&b'-')).then_some(())?;
                 self.signed(number)
             }
-            Kind::Wide | Kind::Enum { .. } | Kind::Set { .. } => self.unsigned(text::unsigned(value)?),
+            Kind::Wide | Kind::Bits | Kind::Enum { .. } | Kind::Set { .. } => self.unsigned(text::unsigned(value)?),
             Kind::Float | Kind::Double => self.float(text::float(value)?),
             Kind::Decimal { precision, scale } => self.int128(text::decimal(value, precision, scale)?),
             Kind::DecimalText => text::is_plain_decimal(value).then(|| self.bytes(value))?,

@@ -5,7 +5,7 @@
 
 use crate::column::{Column, Kind, Zeros};
 use crate::image::Bytes;
-use crate::protocol::{Protocol, Unread, bounded};
+use crate::protocol::{Protocol, Unread, bounded, is_text};
 use crate::reader::Reader;
 use crate::table::{Head, Op, Tables};
 use ahash::AHashMap;
@@ -381,13 +381,7 @@ fn cell(lengths: &mut Reader, values: &mut &[u8], wire: Wire, column: &mut Colum
     }
     let value = values.split_off(..usize::try_from(length).ok()?)?;
     match wire {
-        Wire::Unsigned => {
-            let number = integer(value)?;
-            match i64::try_from(number) {
-                Ok(number) => column.signed(number),
-                Err(_) => column.unsigned(number),
-            }
-        }
+        Wire::Unsigned => column.integer(integer(value)?),
         Wire::Signed => {
             let number = integer(value)?;
             column.signed((number >> 1) as i64 ^ -((number & 1) as i64))
@@ -395,10 +389,8 @@ fn cell(lengths: &mut Reader, values: &mut &[u8], wire: Wire, column: &mut Colum
         Wire::Double => column.float(f64::from_le_bytes(value.try_into().ok()?)),
         Wire::Text => match column.kind {
             Kind::Bytes => column.bytes(value),
-            Kind::Text => {
-                is_text(value).then_some(())?;
-                column.bytes(value)
-            }
+            Kind::Text if is_text(value) => column.bytes(value),
+            Kind::Text => None,
             _ => column.text(value, zeros),
         },
     }
@@ -413,9 +405,4 @@ fn integer(value: &[u8]) -> Option<u64> {
     let mut reader = Reader { data: value, at: 0 };
     let number = reader.unsigned()?;
     reader.is_at_end().then_some(number)
-}
-
-#[inline]
-fn is_text(value: &[u8]) -> bool {
-    value.is_ascii() || simdutf8::basic::from_utf8(value).is_ok()
 }

@@ -12,6 +12,7 @@ mod json;
 mod open;
 mod protocol;
 mod reader;
+mod simple_avro;
 mod simple_json;
 mod table;
 mod text;
@@ -48,6 +49,7 @@ impl Kernel {
             "canal-json" => Box::new(canal::Canal::new()),
             "craft" => Box::new(craft::Craft::default()),
             "open-protocol" => Box::new(open::Open::default()),
+            "simple-avro" => Box::new(simple_avro::SimpleAvro::new(zone)),
             "simple-json" => Box::new(simple_json::SimpleJson::new(zone)),
             _ => {
                 return Err(PyValueError::new_err(format!("the protocol {protocol} is not known")));
@@ -161,12 +163,12 @@ mod tidewire_native {
 
     /// The version of the calls between tidewire and this kernel.
     #[pymodule_export]
-    const CONTRACT: u32 = 2;
+    const CONTRACT: u32 = 3;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 
     /// The protocols that this kernel reads.
     #[pymodule_export]
-    const PROTOCOLS: [&str; 5] = ["avro", "canal-json", "craft", "open-protocol", "simple-json"];
+    const PROTOCOLS: [&str; 6] = ["avro", "canal-json", "craft", "open-protocol", "simple-avro", "simple-json"];
 }

@@ -208,7 +208,7 @@ fn read(
         return cursor.expect(b"}");
     }
     match column.kind {
-        Kind::Int32 { .. } | Kind::Int64 { .. } | Kind::Wide => {
+        Kind::Int32 { .. } | Kind::Int64 { .. } | Kind::Wide | Kind::Bits => {
             let digits = cursor.integer()?;
             if digits == b"-0" {
                 return None; // Python reads it as a floating-point number.

@@ -56,6 +56,12 @@ pub fn bounded<K: Eq + Hash, V>(known: &mut AHashMap<K, V>) {
     }
 }
 
+/// Are these bytes text?
+#[inline]
+pub fn is_text(bytes: &[u8]) -> bool {
+    bytes.is_ascii() || simdutf8::basic::from_utf8(bytes).is_ok()
+}
+
 /// JSON is read by bytes, so they must be text.
 #[inline]
 pub fn utf8(text: &[u8]) -> Result<(), Unread> {

@@ -58,6 +58,16 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
+    #[inline]
+    pub fn boolean(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }

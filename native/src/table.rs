@@ -59,9 +59,14 @@ impl Image {
         self.columns.len()
     }
 
+    /// The names of the columns.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.fields.iter().map(|field| field.name().as_bytes())
+    }
+
     /// The number of the column with this name.
     pub fn number(&self, name: &[u8]) -> Option<usize> {
-        self.fields.iter().position(|field| field.name().as_bytes() == name)
+        self.names().position(|other| other == name)
     }
 
     /// Take back what is behind so many rows.
@@ -132,7 +137,7 @@ impl Table {
 
     /// Are these the names of the columns, in order?
     pub fn has(&self, names: &[Vec<u8>]) -> bool {
-        self.after.fields.iter().map(|field| field.name().as_bytes()).eq(names.iter().map(Vec::as_slice))
+        self.after.names().eq(names.iter().map(Vec::as_slice))
     }
 
     pub fn len(&self) -> usize {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 import random
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from tidewire.codec import Options, Resources, protocol
 from tidewire.errors import OptionError
 from tidewire.model import Column, Message, RowChange, TableName, TableSchema
 from tidewire.plain import message_from_plain
+from tidewire.registry import MemoryRegistry
 
 needs_native = pytest.mark.skipif(not NATIVE_IS_HERE, reason="tidewire-native is not installed")
 
@@ -109,6 +112,33 @@ def test_a_null_byte_in_a_name_is_left_to_python(name: str) -> None:
     message = next(protocol(name).encode([RowChange(table, 5, after={"a\0b": 1})]))
 
     assert_the_same(name, Options(), Resources(), [message])
+
+
+def benched(name: str) -> str:
+    with lzma.open(Path(__file__).parents[2] / "benchmarks" / "data" / f"{name}.xz", "rt") as text:
+        return text.read()
+
+
+def benched_messages(name: str) -> list[Message]:
+    return [message_from_plain(json.loads(line)) for line in benched(f"{name}.jsonl").splitlines()]
+
+
+@needs_native
+@pytest.mark.parametrize("width", ["narrow", "wide"])
+@pytest.mark.parametrize("name", ["avro", "canal-json", "craft", "open-protocol", "simple-avro", "simple-json"])
+def test_the_native_kernel_leaves_no_row_of_a_server(name: str, width: str) -> None:
+    kind, _, encoding = name.partition("-") if name.startswith("simple") else (name, "", "json")
+    schemas = json.loads(benched(f"avro-{width}.schemas.json"))
+    registry = MemoryRegistry({int(number): text for number, text in schemas.get("schemas", schemas).items()})
+    options, resources = Options.parse({"encoding-format": encoding}), Resources(registry=registry)
+    decoder = BatchDecoder(kind, options, resources, kernel=Kernel.NATIVE)
+    if kind == "simple":
+        decoder.decode(batch(benched_messages(f"{name}-{width}.bootstrap")))
+    messages = benched_messages(f"{name}-{width}")
+
+    assert decoder._native is not None
+    assert list(decoder._native.runs(batch(messages))) == []
+    assert sum(rows.num_rows for _, rows in decoder._native.batches()) >= len(messages)
 
 
 def test_a_setting_chooses_the_kernel() -> None:

@@ -239,7 +239,9 @@ def _kind(column: Column, policy: Policy) -> str | None:
         return "bytes" if column.is_binary else "text"
     if column.type in INTEGERS | ENUM_SET | {MySQLType.YEAR, MySQLType.BIT}:
         type_ = arrow_type(column)
-        return "wide" if type_ == UNSIGNED_BIGINT else f"int{type_.bit_width}"
+        if type_ == UNSIGNED_BIGINT:
+            return "wide" if column.type is MySQLType.BIGINT else "bits"
+        return f"int{type_.bit_width}"
     if column.type is MySQLType.DECIMAL:
         return "decimal text" if arrow_type(column) == pa.string() else "decimal"
     if column.type is MySQLType.TIMESTAMP:

@@ -1,0 +1,236 @@
+//! Simple in Avro: one row in a message, its columns a map in any order. Their types come from schemas that were sent
+//! before.
+
+use crate::column::{Column, Kind, Zeros};
+use crate::image::Bytes;
+use crate::protocol::{Protocol, Unread, bounded, is_text};
+use crate::reader::Reader;
+use crate::table::{Head, Image, Op, Tables};
+use ahash::AHashMap;
+
+/// Rows of one physical table and version.
+struct Known {
+    /// `None` if its rows are left to Python.
+    table: Option<usize>,
+    partition: Option<i64>,
+    /// The numbers of the columns.
+    columns: AHashMap<Bytes, usize>,
+}
+
+pub struct SimpleAvro {
+    /// By names, id and version as they stand in a message.
+    known: AHashMap<Bytes, Known>,
+    unknown: Option<Bytes>,
+    zone: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl SimpleAvro {
+    pub fn new(zone: &str) -> SimpleAvro {
+        SimpleAvro { known: AHashMap::new(), unknown: None, zone: zone.as_bytes().to_vec(), key: Vec::new() }
+    }
+
+    fn keep(&mut self, known: Known) {
+        if let Some(key) = self.unknown.take() {
+            bounded(&mut self.known);
+            self.known.insert(key, known);
+        }
+    }
+}
+
+/// The branch Message, the type DML, the branch DML, the version 1.
+const START: &[u8] = b"\x16\x06\x06\x02";
+
+/// Branches of unions as they are written.
+const NULL: u8 = 0;
+const THERE: u8 = 2;
+
+impl Protocol for SimpleAvro {
+    fn stops(&self) -> bool {
+        true
+    }
+
+    fn message(&mut self, _: Option<&[u8]>, value: Option<&[u8]>, pos: i32, tables: &mut Tables) -> Result<(), Unread> {
+        let data = value.filter(|data| data.starts_with(START)).ok_or(Unread::Left)?;
+        let mut reader = Reader { data, at: START.len() };
+        let header = header(&mut reader, &mut self.key).ok_or(Unread::Left)?;
+        let Some(known) = self.known.get(self.key.as_slice()) else {
+            self.unknown = Some(self.key.as_slice().into());
+            return Err(Unread::Unknown { sub: 0 });
+        };
+        let table = known.table.ok_or(Unread::Left)?;
+        tables.message(pos, |tables| row(reader, header, known, table, pos, tables, &self.zone).ok_or(Unread::Left))
+    }
+
+    fn learn(&mut self, table: usize, partition: Option<i64>, tables: &Tables) -> bool {
+        let Some(known) = tables.all.get(table) else { return false };
+        let columns = known.after.names().zip(0..).map(|(name, number)| (name.into(), number)).collect();
+        self.keep(Known { table: Some(table), partition, columns });
+        true
+    }
+
+    fn refuse(&mut self) {
+        self.keep(Known { table: None, partition: None, columns: AHashMap::new() });
+    }
+
+    fn forget(&mut self) {
+        self.known.clear();
+    }
+}
+
+struct Header {
+    op: Op,
+    commit_ts: i64,
+    key_only: bool,
+}
+
+/// What stands before the images; names, id and version go to `key`.
+#[inline]
+fn header(reader: &mut Reader, key: &mut Vec<u8>) -> Option<Header> {
+    let start = reader.at;
+    reader.bytes()?;
+    reader.bytes()?;
+    reader.signed()?;
+    key.clear();
+    key.extend_from_slice(&reader.data[start..reader.at]);
+    let op = match reader.signed()? {
+        0 => Op::Insert,
+        1 => Op::Update,
+        2 => Op::Delete,
+        _ => return None,
+    };
+    let commit_ts = reader.signed().filter(|&ts| ts >= 0)?;
+    reader.signed()?;
+    let start = reader.at;
+    reader.signed().filter(|&version| version >= 0)?;
+    key.extend_from_slice(&reader.data[start..reader.at]);
+    // A row that is kept elsewhere is Python's.
+    (reader.byte()? == NULL).then_some(())?;
+    let key_only = match reader.byte()? {
+        NULL => false,
+        THERE => reader.boolean()?,
+        _ => return None,
+    };
+    match reader.byte()? {
+        NULL => {}
+        THERE => {
+            i32::try_from(reader.signed()?).ok().filter(|&version| version >= 0)?;
+            reader.boolean()?;
+            for _ in 0..2 {
+                u32::try_from(reader.signed()?).ok()?;
+            }
+        }
+        _ => return None,
+    }
+    Some(Header { op, commit_ts, key_only })
+}
+
+#[inline]
+fn row(
+    mut reader: Reader,
+    header: Header,
+    known: &Known,
+    table: usize,
+    pos: i32,
+    tables: &mut Tables,
+    zone: &[u8],
+) -> Option<()> {
+    let Header { op, commit_ts, key_only } = header;
+    let (table, zeros) = tables.begin(table, pos)?;
+    let rows = table.len();
+    (reader.byte()? == if op == Op::Delete { NULL } else { THERE }).then_some(())?;
+    if op != Op::Delete {
+        image(&mut reader, known, &mut table.after, rows, zeros, zone, |_| {})?;
+    }
+    (reader.byte()? == if op == Op::Insert { NULL } else { THERE }).then_some(())?;
+    if op != Op::Insert {
+        image(&mut reader, known, &mut table.before, rows, zeros, zone, |number| table.gaps.push(number))?;
+    }
+    reader.is_at_end().then_some(())?;
+    table.end(&Head { op, commit_ts: Some(commit_ts), pos, sub: 0, partition: known.partition, key_only });
+    Some(())
+}
+
+/// Read the columns of an image, each once; `missing` gets the numbers of those that are not there.
+#[inline]
+fn image(
+    reader: &mut Reader,
+    known: &Known,
+    image: &mut Image,
+    rows: usize,
+    zeros: &mut Zeros,
+    zone: &[u8],
+    mut missing: impl FnMut(i16),
+) -> Option<()> {
+    let columns = image.columns();
+    let mut total = 0;
+    loop {
+        // A block that tells its size has a negative count, which no server writes.
+        let count = u64::try_from(reader.signed()?).ok()?;
+        if count == 0 {
+            break;
+        }
+        for _ in 0..count {
+            let column = columns.get_mut(*known.columns.get(reader.bytes()?)?)?;
+            (column.len() == rows).then_some(())?;
+            value(reader, column, zeros, zone)?;
+            total += 1;
+        }
+    }
+    if total < columns.len() {
+        for (number, column) in (0..).zip(columns).filter(|(_, column)| column.len() == rows) {
+            column.null();
+            missing(number);
+        }
+    }
+    Some(())
+}
+
+#[inline]
+fn value(reader: &mut Reader, column: &mut Column, zeros: &mut Zeros, zone: &[u8]) -> Option<()> {
+    match reader.byte()? {
+        NULL => {
+            column.null();
+            Some(())
+        }
+        LONG => column.signed(reader.signed()?),
+        FLOAT => column.float(f64::from(f32::from_le_bytes(reader.array()?))),
+        DOUBLE => column.float(f64::from_le_bytes(reader.array()?)),
+        STRING => {
+            let found = reader.bytes()?;
+            match column.kind {
+                Kind::Text if is_text(found) => column.bytes(found),
+                // What the codec refuses, or what no server sends.
+                Kind::Text
+                | Kind::Bytes
+                | Kind::Int32 { .. }
+                | Kind::Wide
+                | Kind::Bits
+                | Kind::Float
+                | Kind::Double
+                | Kind::Enum { .. }
+                | Kind::Set { .. }
+                | Kind::Local
+                | Kind::Clock { utc: true } => None,
+                _ => column.text(found, zeros),
+            }
+        }
+        BYTES if column.kind == Kind::Bytes => column.bytes(reader.bytes()?),
+        TIMESTAMP if matches!(column.kind, Kind::Clock { utc: true } | Kind::Local) => {
+            let found = reader.bytes()?;
+            // Python moves values of another zone than the server's.
+            (found == zone || found == b"Local" || found.is_empty()).then_some(())?;
+            column.text(reader.bytes()?, zeros)
+        }
+        UNSIGNED if column.kind == Kind::Wide => column.unsigned(reader.signed()? as u64),
+        _ => None,
+    }
+}
+
+const LONG: u8 = 2;
+const FLOAT: u8 = 4;
+const DOUBLE: u8 = 6;
+const STRING: u8 = 8;
+const BYTES: u8 = 10;
+const TIMESTAMP: u8 = 12;
+const UNSIGNED: u8 = 14;
