@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewire.changefeed.source.mysql.netting import Change, net_effect
+from tidewire.changefeed.source.mysql.last_change_per_row import Change, net_effect
 from tidewire.changefeed.transaction import Transaction
 from tidewire.dispatch import split
 from tidewire.model import Column, Op, Row, RowChange, TableName, TableSchema

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 import topic_files
-from tidewire.dispatch import Address, Audience, Dispatch, DispatchRule
+from tidewire.dispatch import Address, Broadcast, Dispatch, DispatchRule
 from tidewire.model import Bootstrap, Ddl, Event, RowChange, TableName, Watermark
 
 TOPICS = ("seed11", "seed11-classic", "seed23", "seed23-classic")
@@ -66,23 +66,23 @@ def test_every_row_is_where_the_rules_send_it(topic: str, name: str) -> None:
 @pytest.mark.parametrize(("topic", "name"), FILES)
 def test_everything_else_reaches_whom_it_concerns(topic: str, name: str) -> None:
     count = topic_files.expected(topic)["partitions"]
-    audience = Audience(dispatch(topic, name), protocol_of(name), topic_files.options(topic, name))
+    broadcast = Broadcast(dispatch(topic, name), protocol_of(name), topic_files.options(topic, name))
     others = [(at, event) for at, event in recorded(topic, name) if not isinstance(event, RowChange)]
     heard: dict[str, tuple[Event, set[Address]]] = {}
     for at, event in others:
         heard.setdefault(repr(event), (event, set()))[1].add(at)
 
     for told, addresses in heard.values():
-        assert addresses == set(expected(told, audience, count)), told
+        assert addresses == set(expected(told, broadcast, count)), told
     assert {type(told) for told, _ in heard.values()} == KINDS.get(protocol_of(name), {Ddl, Watermark})
 
 
-def expected(event: Event, audience: Audience, count: int) -> tuple[Address, ...]:
+def expected(event: Event, broadcast: Broadcast, count: int) -> tuple[Address, ...]:
     match event:
         case Ddl():
-            return audience.ddl(event, lambda _: count)
+            return broadcast.ddl(event, lambda _: count)
         case Watermark():
-            return audience.watermark([TableName("test", "accounts")], lambda _: count)
+            return broadcast.watermark([TableName("test", "accounts")], lambda _: count)
         case Bootstrap():
-            return audience.bootstrap(event.table_schema.name, lambda _: count)
+            return broadcast.bootstrap(event.table_schema.name, lambda _: count)
     raise AssertionError(event)

@@ -12,7 +12,7 @@ from tidewire.changefeed.config.replica import DEFAULT, from_json, to_json, with
 from tidewire.changefeed.config.validate import Request, validate
 from tidewire.changefeed.http.client import ApiClient, Document
 from tidewire.changefeed.service.feed import NO_SAFE_POINT, NOT_EXISTS, FeedKey, unknown
-from tidewire.cli.changefeed_talk import (
+from tidewire.cli.changefeed_prompts import (
     agreed_to_ignore,
     config_from,
     confirm_gap,
@@ -21,8 +21,8 @@ from tidewire.cli.changefeed_talk import (
     printed_meta,
     printed_summary,
 )
-from tidewire.cli.changes import changes
 from tidewire.cli.connection import CHANGEFEED_ID, NO_CONFIRM, ApiGroup, connected, print_json
+from tidewire.cli.document_diff import differences
 from tidewire.errors import ChangefeedError
 from tidewire.model.tso import physical_ms
 from tidewire.secrets import redacted
@@ -231,7 +231,7 @@ def update(
         "target_ts": target_ts or before["target_ts"],
         "config": to_json(new, redact=True),
     }
-    different = list(changes(before, after))
+    different = list(differences(before, after))
     secret_only = bool(sink_uri and sink_uri != after["sink_uri"]) or to_json(old) != to_json(new)
     if not different and not secret_only:
         click.echo("changefeed config is the same with the old one, do nothing")

@@ -6,7 +6,7 @@ import click
 
 from tidewire.changefeed.http.client import ApiClient
 from tidewire.cli.changefeed import changefeed
-from tidewire.cli.changefeed_talk import now
+from tidewire.cli.changefeed_prompts import now
 from tidewire.cli.connection import ApiGroup, connected, print_json
 
 

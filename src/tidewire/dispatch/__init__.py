@@ -1,6 +1,6 @@
 """What a changefeed sends and where it goes: pure functions from events to verdicts, topics and partitions."""
 
-from tidewire.dispatch.audience import Address, Audience
+from tidewire.dispatch.broadcast import Address, Broadcast
 from tidewire.dispatch.column_selector import ColumnSelector, ColumnSelectors
 from tidewire.dispatch.eligibility import is_eligible, verify_eligible
 from tidewire.dispatch.event_filter import EventFilter, EventFilterRule
@@ -15,7 +15,7 @@ from tidewire.dispatch.topic import TopicExpression
 
 __all__ = [
     "Address",
-    "Audience",
+    "Broadcast",
     "ColumnPatterns",
     "ColumnSelector",
     "ColumnSelectors",

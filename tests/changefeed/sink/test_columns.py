@@ -9,7 +9,7 @@ import pytest
 from changefeed.pieces import SetClock
 from tidewire.changefeed.columnar import changes_keys, changes_of
 from tidewire.changefeed.config.settings import BootstrapSettings
-from tidewire.changefeed.outgoing import Outgoing
+from tidewire.changefeed.projection import Projection
 from tidewire.changefeed.sink.memory import MemoryQueue
 from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.changefeed.source.base import RowBatch
@@ -33,7 +33,7 @@ def batch_of(bulk: Bulk = BULK) -> RowBatch:
     return RowBatch(bulk.table, rows)
 
 
-def sink_of(name: str, rule: DispatchRule, queue: MemoryQueue, outgoing: Outgoing = Outgoing()) -> QueueSink:
+def sink_of(name: str, rule: DispatchRule, queue: MemoryQueue, projection: Projection = Projection()) -> QueueSink:
     rule = replace(rule, topic="{schema}_{table}") if name == "avro" else rule
     return QueueSink(
         queue,
@@ -41,7 +41,7 @@ def sink_of(name: str, rule: DispatchRule, queue: MemoryQueue, outgoing: Outgoin
         Options(enable_tidb_extension=True),
         Resources(registry=MemoryRegistry(), clock=lambda: 5),
         BootstrapSettings(enabled=True),
-        outgoing,
+        projection,
         SetClock(),
     )
 
@@ -59,11 +59,11 @@ def test_columns_make_the_messages_that_rows_make(name: str, rule: str) -> None:
 
 
 def test_selected_columns_are_looked_at_row_by_row() -> None:
-    outgoing = Outgoing(ColumnSelectors([ColumnSelector(("*.*",), ("id", "customer"))]))
+    projection = Projection(ColumnSelectors([ColumnSelector(("*.*",), ("id", "customer"))]))
     by_columns, by_rows = MemoryQueue(2), MemoryQueue(2)
 
-    sink_of("canal-json", RULES["table"], by_columns, outgoing).columns(batch_of())
-    sink_of("canal-json", RULES["table"], by_rows, outgoing).rows(list(changes_of(batch_of())))
+    sink_of("canal-json", RULES["table"], by_columns, projection).columns(batch_of())
+    sink_of("canal-json", RULES["table"], by_rows, projection).rows(list(changes_of(batch_of())))
 
     assert by_columns.topics == by_rows.topics
     assert b"weight" not in (by_rows.topics["feed"][0] + by_rows.topics["feed"][1])[0].value  # type: ignore[operator]

@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 
 from tidewire.changefeed.config.durations import parse_duration
-from tidewire.changefeed.config.given import given_or
+from tidewire.changefeed.config.overrides import value_or
 from tidewire.changefeed.config.parameters import max_retry
 from tidewire.changefeed.config.reading import toml_names
 from tidewire.changefeed.config.sections import KafkaConfig, ReplicaConfig
@@ -27,11 +27,11 @@ def kafka_settings(uri: SinkURI, config: ReplicaConfig, client: str) -> KafkaSet
         kafka.kafka_client_id or re.sub('[?:,"]', "_", f"TiCDC_producer_{client}"),
         kafka.kafka_version or None,
         kafka.partition_num,
-        given_or(kafka.replication_factor, 1),
-        given_or(kafka.auto_create_topic, True),
-        Acks(str(given_or(kafka.required_acks, -1))),
+        value_or(kafka.replication_factor, 1),
+        value_or(kafka.auto_create_topic, True),
+        Acks(str(value_or(kafka.required_acks, -1))),
         compression if compression in COMPRESSIONS else "none",
-        given_or(kafka.max_message_bytes, Options().max_message_bytes),
+        value_or(kafka.max_message_bytes, Options().max_message_bytes),
         max_retry(uri),
         parse_duration(kafka.dial_timeout or "10s").seconds,
         parse_duration(kafka.read_timeout or "10s").seconds,
@@ -57,4 +57,4 @@ def _text(value: str | bool) -> str:
 def file_topic_settings(uri: SinkURI, config: ReplicaConfig) -> FileTopicSettings:
     """Where the topics in files of a URI are."""
     kafka = config.sink.kafka_config or KafkaConfig()
-    return FileTopicSettings(uri.folder, given_or(kafka.partition_num, 3))
+    return FileTopicSettings(uri.folder, value_or(kafka.partition_num, 3))

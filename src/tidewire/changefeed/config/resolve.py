@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TypeVar
 
-from tidewire.changefeed.config.given import given_or
 from tidewire.changefeed.config.kafka import file_topic_settings, kafka_settings
+from tidewire.changefeed.config.overrides import value_or
 from tidewire.changefeed.config.protocols import protocol_name
 from tidewire.changefeed.config.sections import (
     CodecConfig,
@@ -92,8 +92,8 @@ def _options(uri: SinkURI, config: ReplicaConfig, protocol: str, namespace: str,
     plain = Options()
     avro = protocol == "avro"
     return Options(
-        max_message_bytes=given_or(kafka.max_message_bytes, plain.max_message_bytes),
-        max_batch_size=given_or(codec.max_batch_size, plain.max_batch_size),
+        max_message_bytes=value_or(kafka.max_message_bytes, plain.max_message_bytes),
+        max_batch_size=value_or(codec.max_batch_size, plain.max_batch_size),
         enable_tidb_extension=bool(codec.enable_tidb_extension) and protocol in EXTENDED,
         output_old_value=sink.open.output_old_value,
         only_output_updated_columns=bool(sink.only_output_updated_columns),

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from tidewire.changefeed.config.belonging import belonging
 from tidewire.changefeed.config.dispatching import dispatching
+from tidewire.changefeed.config.ownership import of_sink
 from tidewire.changefeed.config.parameters import overlaid
 from tidewire.changefeed.config.replica import settled
 from tidewire.changefeed.config.resolve import resolved
@@ -77,7 +77,7 @@ def validate(request: Request) -> Checked:
     )
     for rule in rules_for(uri.kind):
         rule.check(draft)
-    kept = belonging(uri, settled(_with_said(request.config, config)))
+    kept = of_sink(uri, settled(_with_said(request.config, config)))
     settings = resolved(
         uri,
         overlaid(uri, kept).config,

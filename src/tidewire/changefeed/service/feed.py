@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tidewire.changefeed.checkpoint import Checkpoint
-from tidewire.changefeed.config.belonging import belonging
+from tidewire.changefeed.config.ownership import of_sink
 from tidewire.changefeed.config.sections import ReplicaConfig
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.uri import SinkURI
@@ -63,7 +63,7 @@ class Feed:
     @property
     def shown_config(self) -> ReplicaConfig:
         """The configuration without what does not belong to the sink."""
-        return belonging(SinkURI.parse(self.sink_uri), self.config)
+        return of_sink(SinkURI.parse(self.sink_uri), self.config)
 
     def settings(self, server: str, time_zone: str) -> Settings:
         """What it runs with: the rules were obeyed when it was made, so they are again."""

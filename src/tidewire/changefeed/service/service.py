@@ -16,8 +16,8 @@ from tidewire import __version__
 from tidewire.changefeed.checkpoint import Checkpoint
 from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
 from tidewire.changefeed.config.validate import Checked, Request, validate
-from tidewire.changefeed.service.charge import FeedCharge, Keeper
 from tidewire.changefeed.service.feed import NO_SAFE_POINT, Feed, FeedKey, Progress, unknown
+from tidewire.changefeed.service.keeper import FeedHooks, Keeper
 from tidewire.changefeed.service.lifecycle import REFUSED, UPDATABLE, Backoff, Move, State, moved
 from tidewire.changefeed.service.sinks import verify_sink
 from tidewire.changefeed.service.store import Store
@@ -261,8 +261,8 @@ class Service:
         self._store.advance(feed.key, replace(feed.progress, checkpoint=Checkpoint(checkpoint_ts)))
 
     def _begin(self, feed: Feed) -> None:
-        charge = FeedCharge(feed.key, self._keeper, self._open_upstream, self.addr, self._time_zone)
-        worker = Worker(feed.key.id, charge)
+        hooks = FeedHooks(feed.key, self._keeper, self._open_upstream, self.addr, self._time_zone)
+        worker = Worker(feed.key.id, hooks)
         with self._lock:
             self._workers[feed.key] = worker
 

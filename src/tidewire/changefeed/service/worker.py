@@ -14,7 +14,7 @@ BLIND_SECONDS = 10.0
 """The pause after an error that could not be written down."""
 
 
-class Charge(Protocol):
+class WorkerHooks(Protocol):
     """What a worker looks after; the worker's thread calls it."""
 
     def open(self) -> Runner:
@@ -33,8 +33,8 @@ class Charge(Protocol):
 class Worker:
     """Runs a changefeed. It begins at once and ends with it, or when it is stopped."""
 
-    def __init__(self, name: str, charge: Charge) -> None:
-        self._charge = charge
+    def __init__(self, name: str, hooks: WorkerHooks) -> None:
+        self._hooks = hooks
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._runner: Runner | None = None
@@ -68,7 +68,7 @@ class Worker:
         while not self._stopping.is_set():
             try:
                 if self._run():
-                    self._charge.ended()
+                    self._hooks.ended()
                 return
             except Exception as error:
                 if self._stopping.is_set():
@@ -82,14 +82,14 @@ class Worker:
     def _reported(self, error: Exception) -> float | None:
         """Tell of an error; where even that does not work, as on a full disk, try again after a while."""
         try:
-            return self._charge.failed(error)
+            return self._hooks.failed(error)
         except Exception as second:
             log.error("%s: %s while a %s was told", self._thread.name, type(second).__name__, type(error).__name__)
             return BLIND_SECONDS
 
     def _run(self) -> bool:
         """One try: was everything replicated?"""
-        runner = self._charge.open()
+        runner = self._hooks.open()
         with self._lock:
             self._runner = runner
             if self._stopping.is_set():

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from tidewire.changefeed.config.dispatching import dispatching
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.uri import SinkKind, SinkURI
-from tidewire.changefeed.outgoing import Outgoing
+from tidewire.changefeed.projection import Projection
 from tidewire.changefeed.sink.base import Queue, Sink
 from tidewire.changefeed.sink.blackhole import BlackholeSink
 from tidewire.changefeed.sink.queue import QueueSink
@@ -35,8 +35,8 @@ def queue_sink(settings: Settings, queue: Queue, options: Options | None = None)
     parsed = dispatching(settings)
     if parsed.dispatch is None:
         raise ChangefeedError(UNKNOWN, f"{settings.uri} names no topic")
-    outgoing = Outgoing(parsed.filter.selectors, parsed.routing)
-    return QueueSink(queue, parsed.dispatch, options, Resources.of(options), settings.bootstrap, outgoing)
+    projection = Projection(parsed.filter.selectors, parsed.routing)
+    return QueueSink(queue, parsed.dispatch, options, Resources.of(options), settings.bootstrap, projection)
 
 
 def _kafka(settings: Settings, _: int) -> Sink:
@@ -69,7 +69,11 @@ def _storage(settings: Settings, start_ts: int) -> Sink:
     assert files is not None
     records = records_for(settings.protocol, files, settings.options, Resources.of(settings.options))
     return StorageSink(
-        _store(settings.uri, files.folder), records, files, start_ts, Outgoing(parsed.filter.selectors, parsed.routing)
+        _store(settings.uri, files.folder),
+        records,
+        files,
+        start_ts,
+        Projection(parsed.filter.selectors, parsed.routing),
     )
 
 

@@ -8,12 +8,12 @@ from time import monotonic
 
 from tidewire.changefeed.columnar import changes_of
 from tidewire.changefeed.config.settings import BootstrapSettings
-from tidewire.changefeed.outgoing import Outgoing
+from tidewire.changefeed.projection import Projection
 from tidewire.changefeed.sink.base import Queue
 from tidewire.changefeed.sink.bootstrap import Bootstraps, Due
 from tidewire.changefeed.source.base import RowBatch
 from tidewire.codec import Encoder, Options, Resources, protocol
-from tidewire.dispatch import Address, Audience, Dispatch, Dispatcher
+from tidewire.dispatch import Address, Broadcast, Dispatch, Dispatcher
 from tidewire.model import Bootstrap, Ddl, Event, Message, RowChange, TableName, TableSchema, Watermark
 
 _PACKING = frozenset({"open-protocol", "craft"})
@@ -26,7 +26,7 @@ _BY_TOPIC = frozenset({"avro"})
 class QueueSink:
     """Dispatches and encodes changes and sends them to a queue.
 
-    Topics and partitions are computed from whole rows and their own names; ``outgoing`` says what is sent of them.
+    Topics and partitions are computed from whole rows and their own names; ``projection`` says what is sent of them.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class QueueSink:
         options: Options = Options(),
         resources: Resources = Resources(),
         bootstrap: BootstrapSettings = BootstrapSettings(),
-        outgoing: Outgoing = Outgoing(),
+        projection: Projection = Projection(),
         clock: Callable[[], float] = monotonic,
     ) -> None:
         name = dispatch.protocol
@@ -44,8 +44,8 @@ class QueueSink:
         self._dispatch = dispatch
         self._options = options
         self._resources = resources
-        self._audience = Audience(dispatch, name, options, bootstrap.to_all_partitions)
-        self._outgoing = outgoing
+        self._broadcast = Broadcast(dispatch, name, options, bootstrap.to_all_partitions)
+        self._projection = projection
         self._codec = protocol(name)
         self._encoders: dict[str, Encoder] = {}
         self._packs = name in _PACKING
@@ -58,7 +58,7 @@ class QueueSink:
         if self._bootstraps is not None and self._at_start:
             for table in tables:
                 topic = self._dispatch.topic_of(table.name)
-                self._bootstrap(self._bootstraps.note(self._outgoing.table(table), topic, rows=0))
+                self._bootstrap(self._bootstraps.note(self._projection.table(table), topic, rows=0))
 
     def rows(self, changes: Sequence[RowChange]) -> None:
         """Send changes. In a partition they keep their order, or that of their key where rows share messages."""
@@ -66,7 +66,7 @@ class QueueSink:
         groups: dict[tuple[str, int, str], list[Event]] = {}
         for change in changes:
             topic = self._dispatch.topic_of(change.table.name)
-            selected = self._outgoing.row(change)
+            selected = self._projection.row(change)
             if self._bootstraps is not None:
                 due = self._bootstraps.note(selected.table, topic)
                 for number in self._told(due):
@@ -80,7 +80,7 @@ class QueueSink:
     def columns(self, batch: RowBatch) -> None:
         """Send many changes of one table, without making an object of each where that is possible."""
         rule, table = self._dispatch.rule_of(batch.table.name), batch.table
-        if self._outgoing.table(table) is not table or (self._packs and rule.dispatcher is not Dispatcher.TABLE):
+        if self._projection.table(table) is not table or (self._packs and rule.dispatcher is not Dispatcher.TABLE):
             self.rows(list(changes_of(batch)))
             return
         from tidewire.arrow.encode import encode_batch
@@ -99,8 +99,8 @@ class QueueSink:
 
     def ddl(self, ddl: Ddl) -> None:
         """Send a statement and wait until it is safe."""
-        told = self._outgoing.ddl(ddl)
-        self._send(self._audience.ddl(ddl, self._queue.partitions), told)
+        told = self._projection.ddl(ddl)
+        self._send(self._broadcast.ddl(ddl, self._queue.partitions), told)
         if self._bootstraps is not None and told.table_schema is not None:
             self._bootstraps.changed(told.table_schema)
         self._queue.flush()
@@ -108,7 +108,7 @@ class QueueSink:
     def watermark(self, ts: int, tables: Iterable[TableName]) -> None:
         """Send a watermark to the topics of these tables, the default topic last."""
         self._repeat_bootstraps()
-        self._send(self._audience.watermark(tables, self._queue.partitions), Watermark(ts))
+        self._send(self._broadcast.watermark(tables, self._queue.partitions), Watermark(ts))
 
     def flush(self) -> None:
         """Wait until everything is safe."""
@@ -145,4 +145,4 @@ class QueueSink:
         """The partitions that hear of a schema."""
         if due is None:
             return range(0)
-        return range(self._queue.partitions(due.topic) if self._audience.bootstrap_everywhere else 1)
+        return range(self._queue.partitions(due.topic) if self._broadcast.bootstrap_everywhere else 1)

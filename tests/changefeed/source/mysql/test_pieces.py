@@ -1,4 +1,4 @@
-"""The small pieces: transaction ids, charsets, decimals, dates, patience, and old formats of the log."""
+"""The small pieces: transaction ids, charsets, decimals, dates, retries, and old formats of the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidewire.changefeed.source.mysql.events import Rows, WireColumn
 from tidewire.changefeed.source.mysql.gtids import with_gtid
 from tidewire.changefeed.source.mysql.images import field_of, rows_of
 from tidewire.changefeed.source.mysql.numbers import decimal_of, decimal_size
-from tidewire.changefeed.source.mysql.patience import Patience
+from tidewire.changefeed.source.mysql.retry import Retries
 from tidewire.errors import ChangefeedError
 from tidewire.model import Column, DateTime, Time, Timestamp, Value
 
@@ -82,14 +82,14 @@ def test_times_in_the_format_of_old_servers_are_read(wire: int, column: str, raw
 def test_patience_ends_and_a_success_restores_it() -> None:
     closing = threading.Event()
     closing.set()
-    patience = Patience(closing)
+    retries = Retries(closing)
 
     for _ in range(10):
-        patience.wait(OSError("gone"))
-    patience.restore()
+        retries.wait(OSError("gone"))
+    retries.restore()
     for _ in range(16):
-        patience.wait(OSError("gone"))
+        retries.wait(OSError("gone"))
 
     with pytest.raises(ChangefeedError, match="gone; tried 16 times") as caught:
-        patience.wait(OSError("gone"))
+        retries.wait(OSError("gone"))
     assert caught.value.code == "CDC:ErrMySQLConnectionError"

@@ -9,7 +9,7 @@ from time import monotonic
 
 from tidewire.changefeed.columnar import changes_of
 from tidewire.changefeed.config.settings import StorageSettings
-from tidewire.changefeed.outgoing import Outgoing
+from tidewire.changefeed.projection import Projection
 from tidewire.changefeed.sink.storage.expiry import Expiry
 from tidewire.changefeed.sink.storage.layout import METADATA, Layout, file_number, index_path
 from tidewire.changefeed.sink.storage.records import Records
@@ -41,13 +41,13 @@ class StorageSink:
         records: Records,
         settings: StorageSettings,
         start_ts: int,
-        outgoing: Outgoing = Outgoing(),
+        projection: Projection = Projection(),
         today: Callable[[], datetime] = datetime.now,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._store = store
         self._records = records
-        self._outgoing = outgoing
+        self._projection = projection
         self._file_size = settings.file_size
         self._layout = Layout(
             records.extension,
@@ -71,7 +71,7 @@ class StorageSink:
 
     def rows(self, changes: Sequence[RowChange]) -> None:
         """Take changes; what makes a whole file is written."""
-        for change in map(self._outgoing.row, changes):
+        for change in map(self._projection.row, changes):
             folder = self._layout.row_folder(change, self._versions.of(change))
             waiting = self._waiting.get(folder)
             if waiting is not None and waiting.size >= self._file_size and waiting.last != change.commit_ts:
@@ -91,7 +91,7 @@ class StorageSink:
     def ddl(self, ddl: Ddl) -> None:
         """File a statement, after the rows before it."""
         self.flush()
-        self._versions.ddl(self._outgoing.ddl(ddl))
+        self._versions.ddl(self._projection.ddl(ddl))
 
     def watermark(self, ts: int, tables: Iterable[TableName]) -> None:
         """Write down how far the files reach, not too often."""

@@ -27,7 +27,7 @@ from tidewire.changefeed.source.mysql.events import (
 from tidewire.changefeed.source.mysql.fitting import check_fit
 from tidewire.changefeed.source.mysql.gtids import with_gtid
 from tidewire.changefeed.source.mysql.images import Field, field_of, rows_of
-from tidewire.changefeed.source.mysql.netting import Change, net_effect
+from tidewire.changefeed.source.mysql.last_change_per_row import Change, net_effect
 from tidewire.changefeed.source.mysql.schemas import SYSTEM, Schemas, schemas_from_plain, schemas_to_plain
 from tidewire.changefeed.source.mysql.statements import Dialect, follow
 from tidewire.ddl.lex import lex

@@ -13,7 +13,7 @@ from tidewire.changefeed.source.mysql.clock import at_millisecond, settled_befor
 from tidewire.changefeed.source.mysql.connection import ConnectionLost, Refusal, Session
 from tidewire.changefeed.source.mysql.events import Idle
 from tidewire.changefeed.source.mysql.follower import Follower
-from tidewire.changefeed.source.mysql.patience import Patience
+from tidewire.changefeed.source.mysql.retry import Retries
 from tidewire.changefeed.source.mysql.server import Facts, look_at
 from tidewire.changefeed.source.mysql.snapshot import Disturbed, Snapshot, clock_ms, log_end, state_now
 from tidewire.changefeed.source.mysql.statements import Dialect, Wanted
@@ -71,13 +71,13 @@ class MysqlSource:
         A connection that breaks is made anew, and the stream goes on where it was. A snapshot begins anew.
         """
         reading = _Reading(self, start_ts, place)
-        patience = Patience(self._closing)
+        retries = Retries(self._closing)
         while not self._closing.is_set():
             try:
-                yield from reading.go_on(patience)
+                yield from reading.go_on(retries)
             except (ConnectionLost, Disturbed) as failure:
                 reading.interrupted()
-                patience.wait(failure)
+                retries.wait(failure)
             except Refusal as refusal:
                 raise self._refused(refusal) from None
 
@@ -113,14 +113,14 @@ class _Reading:
         if self._follower is not None:
             self._follower.interrupted()
 
-    def go_on(self, patience: Patience) -> Iterator[Upstream]:
+    def go_on(self, retries: Retries) -> Iterator[Upstream]:
         """Changes until the connection breaks or somebody closes the source."""
         with Session(self._settings) as session:
             facts = look_at(session, self._settings)
             if self._follower is None:
                 yield from self._begin(session, facts)
             if self._follower is not None and not self._closing.is_set():
-                yield from self._stream(session, facts, self._follower, patience)
+                yield from self._stream(session, facts, self._follower, retries)
 
     def _begin(self, session: Session, facts: Facts) -> Iterator[Upstream]:
         if self._place is not None:
@@ -143,7 +143,7 @@ class _Reading:
             self._follower = Follower(snapshot.state, facts.server, self._dialect(facts))
             yield self._follower.quiet(0)
 
-    def _stream(self, session: Session, facts: Facts, follower: Follower, patience: Patience) -> Iterator[Upstream]:
+    def _stream(self, session: Session, facts: Facts, follower: Follower, retries: Retries) -> Iterator[Upstream]:
         by_gtid = follower.is_elsewhere(facts.server)
         follower.move_to(facts.server)
         if by_gtid and not (facts.by_gtid and follower.state.gtid):
@@ -157,7 +157,7 @@ class _Reading:
         try:
             for event in binlog.events():
                 yield from follower.feed(event)
-                patience.restore()
+                retries.restore()
                 if self._closing.is_set():
                     return
                 if isinstance(event, Idle):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from changefeed.config.config_requests import AVRO, AVRO_FILE, CANAL, CSV, check
-from tidewire.changefeed.config.belonging import belonging
+from tidewire.changefeed.config.ownership import of_sink
 from tidewire.changefeed.config.replica import from_json, from_toml, to_json
 from tidewire.changefeed.config.sections import DispatchRule
 from tidewire.changefeed.config.uri import SinkURI
@@ -61,7 +61,7 @@ def test_a_blackhole_keeps_everything() -> None:
 
 
 def test_what_a_database_sink_keeps() -> None:
-    config = belonging(SinkURI.parse("mysql://root@127.0.0.1/"), from_toml(EVERYTHING).config)
+    config = of_sink(SinkURI.parse("mysql://root@127.0.0.1/"), from_toml(EVERYTHING).config)
 
     assert config.bdr_mode is True
     assert (config.sink.kafka_config, config.sink.csv) == (None, None)
@@ -73,5 +73,5 @@ def test_what_is_shown_can_be_given_again(uri: str, file: str) -> None:
 
     again = from_json(to_json(kept)).config
 
-    assert belonging(SinkURI.parse(uri), again) == kept
+    assert of_sink(SinkURI.parse(uri), again) == kept
     assert all(value is not None for value in to_json(kept)["sink"].values())

@@ -1,4 +1,4 @@
-"""What a transaction did in the end: several changes of one row become one, as TiDB keeps them."""
+"""The net effect of a transaction: several changes of one row become one, as TiDB keeps them."""
 
 from __future__ import annotations
 

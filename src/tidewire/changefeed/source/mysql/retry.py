@@ -1,4 +1,4 @@
-"""How long to try again: waits that grow, and an end."""
+"""How often an attempt is repeated: after waits that grow, for about a minute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _WAITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 10)
 """Seconds; about a minute in all."""
 
 
-class Patience:
+class Retries:
     """Waits between attempts, longer each time; whoever sets ``closing`` ends a wait."""
 
     def __init__(self, closing: Event) -> None:

@@ -92,7 +92,7 @@ class Keeper:
         return Failure(self._clock(), self._addr, code_of(error), scrubbed(told(error), secrets))
 
 
-class FeedCharge:
+class FeedHooks:
     """One changefeed as its worker sees it."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What leaves of an event: the selected columns, under the names that tables have downstream."""
+"""What is sent of an event: the selected columns, under the names that tables have downstream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidewire.dispatch.per_table import PerTable
 from tidewire.model import Ddl, RowChange, TableName, TableSchema
 
 
-class Outgoing:
+class Projection:
     """Selects columns and gives tables their names downstream. By itself it changes nothing.
 
     Topics and partitions are computed from events as they came; only what is sent goes through here.
@@ -28,7 +28,7 @@ class Outgoing:
         return selected if table is selected.table else replace(selected, table=table)
 
     def table(self, table: TableSchema) -> TableSchema:
-        """A table as it is told."""
+        """A table as it is sent."""
         return self._renamed(self._selectors.table(table))
 
     def ddl(self, ddl: Ddl) -> Ddl:

@@ -1,4 +1,4 @@
-"""What belongs to a sink: the rest of a configuration is left out when a changefeed is made."""
+"""Which keys of a configuration belong to a sink. The others are left out when a changefeed is made."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STORAGE_ONLY = (
 _DATABASE_ONLY = ("enable_sync_point", "bdr_mode", "sync_point_interval", "sync_point_retention")
 
 
-def belonging(uri: SinkURI, config: ReplicaConfig) -> ReplicaConfig:
+def of_sink(uri: SinkURI, config: ReplicaConfig) -> ReplicaConfig:
     """A configuration without the keys that mean nothing to its sink; a blackhole keeps everything."""
     if uri.kind is SinkKind.BLACKHOLE:
         return config

@@ -1,4 +1,4 @@
-"""A value, or what counts where nobody gave one."""
+"""A value that was given, or its default."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from typing import TypeVar
 Given = TypeVar("Given")
 
 
-def given_or(given: Given | None, default: Given) -> Given:
+def value_or(given: Given | None, default: Given) -> Given:
     """The value that was given, ``False`` and 0 among them, or the default."""
     return default if given is None else given

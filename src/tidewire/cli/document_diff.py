@@ -1,4 +1,4 @@
-"""What is different between two documents, a line for each value."""
+"""The differences between two documents, a line for each value."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """The differences, by the paths of the values.
 
-    >>> list(changes({"a": {"b": 1}, "c": [1]}, {"a": {"b": 2}, "d": "x"}))
+    >>> list(differences({"a": {"b": 1}, "c": [1]}, {"a": {"b": 2}, "d": "x"}))
     ['a.b: 1 -> 2', 'c: [1] -> nothing', 'd: nothing -> "x"']
     """
     before, after = dict(_values(old)), dict(_values(new))

@@ -1,4 +1,4 @@
-"""Who hears what is not a row: the topics and partitions of DDL, watermarks and BOOTSTRAP."""
+"""The topics and partitions of what is not a row: DDL, watermarks and BOOTSTRAP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CountOf: TypeAlias = Callable[[str], int]
 """How many partitions a topic has."""
 
 _FIRST_PARTITION_ONLY = frozenset({"canal-json"})
-"""Protocols whose DDL goes to the first partition; all others tell every one."""
+"""Protocols whose DDL goes to the first partition; that of all others goes to every partition."""
 
 
 class Address(NamedTuple):
@@ -28,10 +28,10 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Audience:
+class Broadcast:
     """The addresses of everything that concerns more than one row.
 
-    A protocol without a message for something tells nobody. ``bootstrap_everywhere`` is
+    If a protocol has no message for something, there are no addresses. ``bootstrap_everywhere`` is
     ``send-bootstrap-to-all-partition``.
     """
 
