@@ -89,6 +89,7 @@ def schema(*fields: dict[str, Any], table: str = "t") -> str:
 ID = field("id", "int", "INT UNSIGNED")
 DECIMAL = field("x", "bytes", "DECIMAL", logicalType="decimal", precision=4, scale=2)
 ABOUT = [{"name": "_tidb_op", "type": "string"}, {"name": "_tidb_commit_ts", "type": "long"}]
+DATED = field("d", "string", "DATE")
 SCHEMAS = {
     1: schema(ID),
     2: schema(ID, field("n", "long", "BIGINT", null=True), field("v", "string", "TEXT", null=True)),
@@ -100,6 +101,7 @@ SCHEMAS = {
     8: schema(ID, {"name": "_tidb_row_level_checksum", "type": "string"}),
     9: schema(field("id", "int", "INT UNSIGNED"), field("n", "long", "BIGINT"), table="other"),
     10: schema(ID, {"name": "_ticdc_before", "type": ["null", json.loads(schema(field("id", "long", "BIGINT")))]}),
+    11: schema(DATED, {"name": "_ticdc_before", "type": ["null", json.loads(schema(DATED, table="old"))]}, ABOUT[0]),
 }
 
 
@@ -242,6 +244,16 @@ def test_a_delete_has_the_keys_columns_and_what_the_marker_says() -> None:
         (OpCode.DELETE, None, {"id": 5}, None),
         (OpCode.DELETE, 99, {"id": 5}, None),
     ]
+
+
+def test_a_delete_with_a_row_before_is_refused_if_the_other_row_is_bad() -> None:
+    good, bad = ("14" + text.hex() for text in (b"2024-02-29", b"2024-0x-29"))
+    both, broken = (Message(None, record(11, f"{row} 02 {good} 0264")) for row in (good, bad))
+
+    found, rejects = read(both, broken)
+
+    assert left("avro", Options(), resources(), [both]) == []
+    assert ([row["_pos"] for row in found], [reject.pos for reject in rejects]) == ([0], [1])
 
 
 def test_an_update_that_does_not_tell_the_row_before_leaves_out_all_its_columns() -> None:

@@ -222,7 +222,8 @@ class _Changed:
         if commit_ts is not None and commit_ts < 0:
             return None
         if op is OpCode.DELETE:
-            return pos, 0, op, commit_ts, None, False, None, before or row
+            # The codec reads both rows, which are the same as TiCDC writes them.
+            return None if before and before != row else (pos, 0, op, commit_ts, None, False, None, row)
         return pos, 0, op, commit_ts, None, False, row, () if before is None and op is OpCode.UPDATE else before
 
 
