@@ -50,6 +50,7 @@ def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_ru
         from tidewire.spark.catalogs import catalog_of, needed_jars
         from tidewire.spark.ledger import required_owner
         from tidewire.spark.maintain import MaintenanceSettings, asked, maintained, parse_age
+        from tidewire.spark.services import check_catalog_answers
         from tidewire.spark.staging import storage_of
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
@@ -59,6 +60,7 @@ def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_ru
     catalog = catalog_of(storage, owner, config.catalogs)
     done = None if dry_run else asked(storage, older_than, keep, _tell)
     if done is None:
+        check_catalog_answers(catalog)
         name, jars = "tidewire maintain", needed_jars(target, catalog)
         with stopping() as signals, spark_session(name, signals, conf=config.spark, jars=jars) as spark:
             done = maintained(spark, target, owner, settings, catalog, _tell)

@@ -50,12 +50,14 @@ def show(
         from tidewire.spark.catalogs import catalog_of, needed_jars
         from tidewire.spark.lake import Lake
         from tidewire.spark.ledger import ledger_of, required_owner
+        from tidewire.spark.services import check_catalog_answers
         from tidewire.spark.sessions import LIGHT
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
     storage, conf = ledger_of(target), LIGHT | dict(config.spark)
     owner = required_owner(storage)
     catalog = catalog_of(storage, owner, config.catalogs)
+    check_catalog_answers(catalog)
     jars = needed_jars(target, catalog)
     with stopping() as signals, spark_session("tidewire show", signals, conf=conf, jars=jars) as spark:
         found = Lake(spark, target, owner, catalog).snapshot(at)

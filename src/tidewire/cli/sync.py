@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import socket
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +18,6 @@ from tidewire.cli.progress import Progress, held_line, progress, ways_out
 from tidewire.cli.spark_session import spark_session
 from tidewire.cli.stopping import Stopping, stopping
 from tidewire.codec import PROTOCOLS
-from tidewire.errors import OptionError
 from tidewire.kafka.uri import parameters_of
 from tidewire.sync.beginnings import incomplete, missing_rows
 from tidewire.sync.config import FORMAT_VERSIONS, FORMATS, MODES, SyncConfig
@@ -30,7 +28,6 @@ from tidewire.sync.toml_section import Secrets
 if TYPE_CHECKING:
     from tidewire.spark.prepare import Prepared
 
-_MASTER_SECONDS = 5.0
 _HOLDS_SHOWN = 20
 
 
@@ -216,13 +213,14 @@ def sync(
         shown.told(secrets.hide(f"reading {source.partition('?')[0]}"))
         try:
             from tidewire.spark.prepare import prepared
+            from tidewire.spark.services import check_master
             from tidewire.spark.sessions import LIGHT
         except ModuleNotFoundError as error:
             raise missing(error, "sync") from error
         with closing(prepared(asked, take_over=take_over)) as ready:
             for note in ready.notes:
                 shown.told(note)
-            _check_master(master)
+            check_master(master)
             shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
             conf, jars = LIGHT | dict(config.spark) | conf, ready.needed_jars
             with spark_session("tidewire sync", signals, master=master, conf=conf, jars=jars) as spark:
@@ -280,18 +278,3 @@ def _rules(tables: tuple[str, ...], config: SyncConfig) -> Rules:
     follow = tuple(rule for text in tables for rule in text.split(","))
     wanted_by(follow)
     return replace(config.rules, follow=follow or config.rules.follow)
-
-
-def _check_master(master: str) -> None:
-    """Refuse a Spark master that does not answer; Spark itself would try for a minute."""
-    if not master.startswith("spark://"):
-        return
-    problems = []
-    for address in master.removeprefix("spark://").split(","):
-        host, _, port = address.rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), _MASTER_SECONDS):
-                return
-        except (OSError, ValueError) as error:
-            problems.append(f"{address}: {error}")
-    raise OptionError("master", f"the Spark master does not answer ({'; '.join(problems)}); check the address")

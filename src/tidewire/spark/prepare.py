@@ -27,6 +27,7 @@ from tidewire.spark.loop import Loop
 from tidewire.spark.maintain import Every, parse_age
 from tidewire.spark.report import Observer
 from tidewire.spark.requirements import check_session
+from tidewire.spark.services import check_catalog_answers
 from tidewire.spark.sessions import own_session
 from tidewire.spark.source import Source, open_source
 from tidewire.spark.source.detect import check_readable, completed, has_watermarks
@@ -98,6 +99,7 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
         notes = _limits(job, source)
         refuse_other_sync(ledger_of(config.target or ""), job.owner(source), take_over=take_over)
         check_folder(config.target or "")
+        check_catalog_answers(job.catalog)
     except BaseException:
         source.close()
         raise

@@ -39,6 +39,15 @@ _NO_CREDENTIALS = re.compile(
     r"Error performing \S+ \S*(/latest/api/token|/latest/meta-data|/computeMetadata|/metadata/identity)"
 )
 
+_REFUSED: Final = (401, 403)
+
+_CREDENTIALS: Final[Mapping[str, str]] = {
+    "S3Store": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "GCSStore": "set GOOGLE_APPLICATION_CREDENTIALS, or give credentials-file in the URI",
+    "AzureStore": "set AZURE_STORAGE_ACCOUNT_KEY, or give account-key in the URI",
+}
+"""What to do without credentials, by the kind of store."""
+
 
 class BucketStorage(Storage):
     """Files below a prefix of an object store. A put is whole or not at all by the store's own promise."""
@@ -185,14 +194,18 @@ class BucketStorage(Storage):
 
     def _refuse_missing_bucket(self, error: FileNotFoundError) -> None:
         if _NO_BUCKET.search(str(error)):
-            raise StorageError(self.uri, "", f"there is no bucket {self._where.bucket!r}") from error
+            raise self._no_bucket() from error
+
+    def _no_bucket(self) -> StorageError:
+        return StorageError(self.uri, "", f"there is no bucket {self._where.bucket!r}: make it, or check the URI")
 
     def _error(self, name: str, error: Exception) -> StorageError:
         text = str(error)
         if _NO_BUCKET.search(text):
-            return StorageError(self.uri, "", f"there is no bucket {self._where.bucket!r}")
+            return self._no_bucket()
         if _NO_CREDENTIALS.search(text):  # obstore asks the machine's own service last
-            return StorageError(self.uri, name, "no credentials were found in the URI or the environment")
+            way = _CREDENTIALS[self._where.provider.kind]
+            return StorageError(self.uri, name, f"no credentials were found in the URI or the environment: {way}")
         status = _STATUS.search(text)
         if status is None:
             cause = _CAUSE.findall(text) or (["it timed out"] if "TimedOut" in text else ["the connection failed"])
@@ -201,6 +214,7 @@ class BucketStorage(Storage):
         number = int(status[1])
         code = _CODE.search(text)
         words = f" ({code[2] or code[1]})" if code else ""
+        words += "; check the credentials and their rights" if number in _REFUSED else ""
         transient = number in (408, 429) or (number >= 500 and number != 501)
         return StorageError(self.uri, name, f"the store answers {number}{status[2].rstrip()}{words}", transient)
 

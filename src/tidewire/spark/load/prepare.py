@@ -19,6 +19,7 @@ from tidewire.spark.catalogs import needed_jars
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import ledger_of, owner_of, refuse_other_sync
 from tidewire.spark.prepare import check_folder, job_of, opened
+from tidewire.spark.services import check_catalog_answers
 from tidewire.spark.source import NoSource
 from tidewire.spark.targets import Target
 from tidewire.storage import open_storage
@@ -86,6 +87,7 @@ def prepared_load(
     )
     refuse_other_sync(ledger_of(uri), job.owner(NoSource()), take_over=take_over)
     check_folder(uri)
+    check_catalog_answers(job.catalog)
     return PreparedLoad(uri, job, DumpSource(storage, found, ts, dialect), dump.skipped)
 
 
