@@ -168,6 +168,14 @@ PIPELINES = (
     optional("at least", "least", ".1f"),
     checked("table", "right", "right", "wrong"),
 )
+FRAMES = (
+    named("way", "way"),
+    number("columns", "columns"),
+    number("rows per CPU-second", "rows_per_cpu_second"),
+    number("CPU-seconds", "cpu", ".2f"),
+    MEASURED,
+    optional("limit", "limit", ".2f"),
+)
 CHANGEFEED = (
     number("rows", "rows"),
     number("ns a row", "row_ns"),

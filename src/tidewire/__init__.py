@@ -1,4 +1,4 @@
-"""tidewire: TiDB change data out of message queues and into tables that are right."""
+"""tidewire: TiDB change data from message queues into Iceberg and Delta tables that equal the upstream."""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ import json
 import os
 import pickle
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, timedelta, timezone
@@ -418,6 +420,15 @@ def test_a_password_is_in_no_plan_and_no_log(
         assert not log.is_file() or SECRET.encode() not in log.read_bytes()
 
 
+def test_a_registry_that_does_not_answer_fails_the_query_and_makes_no_message_bad(spark: SparkSession) -> None:
+    df = _df(spark, bytes.fromhex("00 00000001 02"))
+
+    decoded = tw.decode(df, "avro", options={"schema-registry": "http://127.0.0.1:1"})
+
+    with pytest.raises(Exception, match="RegistryError"):
+        decoded.collect()
+
+
 def test_times_of_commits_are_the_wall_clock_of_the_tso(spark: SparkSession) -> None:
     df = _df(spark, RowChange(ORDERS, 429918007904436226, after={"id": 1, "state": None, "price": None}))
 
@@ -436,8 +447,9 @@ def _in_files(table: pa.Table, folder: Path) -> str:
     return folder.as_uri()
 
 
-OLD = tuple(int(part) for part in pyspark.__version__.split(".")[:2]) < (4, 0)
-LIMITED = tuple(int(part) for part in pyspark.__version__.split(".")[:2]) >= (4, 2)
+VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+OLD = VERSION < (4, 0)
+LIMITED = VERSION >= (4, 2)
 
 
 @pytest.mark.skipif(OLD, reason="Python data sources came with Spark 4.0")
@@ -517,6 +529,44 @@ def test_a_password_of_the_data_source_is_in_no_plan_and_no_log(
 def test_the_data_source_says_which_spark_it_needs() -> None:
     with pytest.raises(OptionError, match=r"need Spark 4\.0"):
         _ = tw.TicdcSource
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "auto-cdc.md"
+PIPELINE = """
+name: orders
+storage: {storage}
+libraries:
+  - glob:
+      include: transformations/**
+"""
+
+
+@pytest.mark.skipif(VERSION < (4, 3), reason="AutoCDC came with Spark 4.3")
+def test_the_pipeline_of_the_page_on_auto_cdc_is_built_and_analysed(tmp_path: Path) -> None:
+    """Files take the place of Kafka. A dry run makes the dataflow graph and resolves it, and writes no table."""
+    (tmp_path / "messages").mkdir()
+    pq.write_table(MESSAGE.empty_table(), tmp_path / "messages" / "0.parquet")
+    columns = "topic string, partition int, offset bigint, key binary, value binary"
+    stream = f'messages = spark.readStream.schema("{columns}").parquet("{tmp_path / "messages"}")'
+    (code,) = re.findall(r"^```\n(from pyspark import pipelines.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    code, replaced = re.subn(r"^messages = .*$", stream, code, flags=re.MULTILINE)
+    (tmp_path / "transformations").mkdir()
+    session = "from pyspark.sql import SparkSession\n\nspark = SparkSession.active()\n"
+    (tmp_path / "transformations" / "orders.py").write_text(session + code)
+    (tmp_path / "spark-pipeline.yml").write_text(PIPELINE.format(storage=(tmp_path / "storage").as_uri()))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pyspark.pipelines.cli", "dry-run"],
+        cwd=tmp_path,
+        env=os.environ | {"SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1", "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert replaced == 1
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Run is COMPLETED" in done.stdout + done.stderr
 
 
 NEEDED = r"needs Spark( 4\.1|'s driver in its own process), and this is Spark [0-9.Conect]+: tw\.decode, "

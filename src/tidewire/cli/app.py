@@ -1,4 +1,4 @@
-"""The verbs, and what they have in common: options, errors, exit codes."""
+"""The commands, and what they share: options, errors, exit codes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     help="Print the version and the kernel that decodes, and exit.",
 )
 def app(debug: bool) -> None:
-    """TiDB change data out of message queues and into tables that are right.
+    """TiDB change data from message queues into Iceberg and Delta tables.
 
     Exit codes: 0 all went well; 1 not all was done (each verb says what that means); 2 the command was wrong or could
     not go on; 3 and 4 another sync drives the target (see tidewire sync --help); 130 ended by Ctrl-C, 143 by SIGTERM.

@@ -30,13 +30,13 @@ from tidewire.secrets import redacted
 _TSO = click.IntRange(0, 2**64 - 1)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _CONFIG = click.option("--config", "file", type=_FILE, help="A configuration file, in TOML.")
-_REGISTRY = click.option("--schema-registry", default="", metavar="URL", help="Where Avro's schemas are kept.")
-_TARGET = click.option("--target-ts", type=_TSO, default=0, metavar="TSO", help="Where to end.")
+_REGISTRY = click.option("--schema-registry", default="", metavar="URL", help="The schema registry for Avro.")
+_TARGET = click.option("--target-ts", type=_TSO, default=0, metavar="TSO", help="Stop at this TSO.")
 
 
 @click.group(cls=ApiGroup)
 def changefeed() -> None:
-    """Make changefeeds, look at them, change them, stop them.
+    """Create, list, change and stop changefeeds.
 
     \b
     Example:
@@ -47,11 +47,11 @@ def changefeed() -> None:
 
 @changefeed.command()
 @connected
-@click.option("--sink-uri", required=True, metavar="URI", help="Where changes go, and how.")
-@click.option("--changefeed-id", "-c", default="", metavar="ID", help="Its name; without one it gets a UUID.")
+@click.option("--sink-uri", required=True, metavar="URI", help="The sink: where changes go, and in which protocol.")
+@click.option("--changefeed-id", "-c", default="", metavar="ID", help="The name of the changefeed; a UUID by default.")
 @_CONFIG
 @_REGISTRY
-@click.option("--start-ts", type=_TSO, default=0, metavar="TSO", help="Where to begin; without one, now.")
+@click.option("--start-ts", type=_TSO, default=0, metavar="TSO", help="Begin at this TSO; by default now.")
 @_TARGET
 @NO_CONFIRM
 @click.option("--disable-gc-check", is_flag=True, help="Do not ask whether the upstream still has the history.")
@@ -100,7 +100,7 @@ def create(
 
 @changefeed.command("list")
 @connected
-@click.option("--all", "-a", "everything", is_flag=True, help="Finished and removed ones too.")
+@click.option("--all", "-a", "everything", is_flag=True, help="List finished and removed changefeeds too.")
 def list_all(client: ApiClient, everything: bool) -> None:
     """List changefeeds.
 
@@ -115,7 +115,7 @@ def list_all(client: ApiClient, everything: bool) -> None:
 @changefeed.command()
 @connected
 @CHANGEFEED_ID
-@click.option("--simple", "-s", is_flag=True, help="Only how it is doing.")
+@click.option("--simple", "-s", is_flag=True, help="Print the state and the checkpoint only.")
 def query(client: ApiClient, changefeed_id: str, simple: bool) -> None:
     """Show a changefeed.
 
@@ -136,7 +136,7 @@ def query(client: ApiClient, changefeed_id: str, simple: bool) -> None:
 @connected
 @CHANGEFEED_ID
 def pause(client: ApiClient, changefeed_id: str) -> None:
-    """Stop a changefeed when everything it has sent is safe.
+    """Pause a changefeed once everything that it has sent is written.
 
     \b
     Example:
@@ -148,10 +148,15 @@ def pause(client: ApiClient, changefeed_id: str) -> None:
 @changefeed.command()
 @connected
 @CHANGEFEED_ID
-@click.option("--overwrite-checkpoint-ts", "checkpoint", metavar="now|TSO", help="Go on at another moment.")
+@click.option(
+    "--overwrite-checkpoint-ts",
+    "checkpoint",
+    metavar="now|TSO",
+    help="Continue at this time instead of the checkpoint.",
+)
 @NO_CONFIRM
 def resume(client: ApiClient, changefeed_id: str, checkpoint: str | None, no_confirm: bool) -> None:
-    """Go on with a changefeed that was paused, failed or finished.
+    """Resume a changefeed that was paused, failed or finished.
 
     \b
     Example:
@@ -173,7 +178,7 @@ def resume(client: ApiClient, changefeed_id: str, checkpoint: str | None, no_con
 @connected
 @CHANGEFEED_ID
 def remove(client: ApiClient, changefeed_id: str) -> None:
-    """Stop a changefeed and forget it.
+    """Stop a changefeed and delete it.
 
     If it does not exist, that is not an error.
 
@@ -196,7 +201,7 @@ def remove(client: ApiClient, changefeed_id: str) -> None:
 @changefeed.command()
 @connected
 @CHANGEFEED_ID
-@click.option("--sink-uri", default="", metavar="URI", help="Where changes go from now on.")
+@click.option("--sink-uri", default="", metavar="URI", help="The new sink.")
 @_CONFIG
 @_REGISTRY
 @_TARGET
@@ -254,10 +259,12 @@ def update(
 @changefeed.command()
 @connected
 @CHANGEFEED_ID
-@click.option("--interval", "-I", type=click.FloatRange(0), default=10, show_default=True, help="Seconds in between.")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="Print so many lines; without it, until Ctrl-C.")
+@click.option(
+    "--interval", "-I", type=click.FloatRange(0), default=10, show_default=True, help="Seconds between two lines."
+)
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after this many lines; by default at Ctrl-C.")
 def statistics(client: ApiClient, changefeed_id: str, interval: float, count: int | None) -> None:
-    """Show again and again how far a changefeed is behind.
+    """Print repeatedly how far a changefeed is behind.
 
     \b
     Example:

@@ -28,7 +28,7 @@ cli.add_command(changefeed)
 
 @cli.group()
 def tso() -> None:
-    """Ask for the upstream's clock.
+    """Print the upstream's clock.
 
     \b
     Example:

@@ -47,7 +47,7 @@ class ApiGroup(click.Group):
 
 
 CHANGEFEED_ID = click.option("--changefeed-id", "-c", required=True, metavar="ID", help="The changefeed.")
-NO_CONFIRM = click.option("--no-confirm", is_flag=True, help="Ask nothing, take every question as answered with yes.")
+NO_CONFIRM = click.option("--no-confirm", is_flag=True, help="Answer every question with yes.")
 
 
 def connected(command: Decorated) -> Decorated:
@@ -76,8 +76,8 @@ def credential_options() -> tuple[Callable[[Decorated], Decorated], ...]:
     """``--auth-token``, ``--basic-user`` and ``--basic-password``; secrets are better in the environment."""
     names = ("auth-token", "basic-user", "basic-password")
     helps = (
-        "The token to show, or to ask for.",
-        "The user, in place of a token: NAME or NAME:PASSWORD.",
+        "The token that clients send to the server.",
+        "The user, instead of a token: NAME or NAME:PASSWORD.",
         "The user's password.",
     )
     return tuple(

@@ -39,9 +39,18 @@ _SHOWN_ROWS = 3
 
 
 @click.command()
-@click.option("--seed", type=int, default=149, show_default=True, help="Another seed is another workload.")
-@click.option("--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Keep everything here.")
-@click.option("--protocol", "-p", "names", multiple=True, type=click.Choice(list(PROTOCOLS)), help="Only this one.")
+@click.option("--seed", type=int, default=149, show_default=True, help="The seed of the random workload.")
+@click.option(
+    "--dir", "folder", type=click.Path(file_okay=False, path_type=Path), help="Keep topics and tables in this folder."
+)
+@click.option(
+    "--protocol",
+    "-p",
+    "names",
+    multiple=True,
+    type=click.Choice(list(PROTOCOLS)),
+    help="Only this protocol. May be repeated.",
+)
 def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
     """Run the tour: five protocols become tables, checked row by row.
 

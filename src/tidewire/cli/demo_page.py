@@ -1,4 +1,4 @@
-"""The picture of the tour: one page of HTML with its drawings inside, and nothing to load."""
+"""The report of the demo: one HTML page with its charts inside; it loads nothing."""
 
 from __future__ import annotations
 

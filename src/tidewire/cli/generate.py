@@ -24,7 +24,7 @@ USUAL: Mapping[str, Mapping[str, str]] = {
     "canal-json": {"enable-tidb-extension": "true"},
     "avro": {"enable-tidb-extension": "true"},
 }
-"""What the options are where nobody says otherwise: with commit timestamps."""
+"""Options that are set unless the command line says otherwise: those that add commit timestamps."""
 
 _TRANSACTIONS = 300
 
@@ -35,11 +35,16 @@ _FAULTS = "\n".join(f"  {name:<13} {fault.about}" for name, fault in FAULTS.item
 @click.command(epilog=f"\b\nFaults:\n{_FAULTS}")
 @click.argument("uri")
 @protocol_options
-@click.option("--topic", default="feed", show_default=True, help="The topic. Avro has one for each table instead.")
+@click.option(
+    "--topic",
+    default="feed",
+    show_default=True,
+    help="The name of the topic. Avro gets a topic for each table instead.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes the same messages.")
-@click.option("--transactions", type=click.IntRange(1), help=f"End after so many.  [default: {_TRANSACTIONS}]")
-@click.option("--rows", type=click.IntRange(1), help="End after so many changes of rows instead.")
-@click.option("--tables", type=click.IntRange(1), help="So many tables.  [default: 5]")
+@click.option("--transactions", type=click.IntRange(1), help=f"The number of transactions.  [default: {_TRANSACTIONS}]")
+@click.option("--rows", type=click.IntRange(1), help="Stop after this many row changes instead.")
+@click.option("--tables", type=click.IntRange(1), help="The number of tables.  [default: 5]")
 @click.option("--partitions", type=click.IntRange(1), default=3, show_default=True)
 @click.option(
     "--dispatcher",
@@ -49,9 +54,17 @@ _FAULTS = "\n".join(f"  {name:<13} {fault.about}" for name, fault in FAULTS.item
     help="How rows are spread: table, ts, index-value[:INDEX], columns:NAME,NAME. Tables that do not have what the "
     "rule goes by are spread by table.",
 )
-@click.option("--fault", "faults", multiple=True, type=click.Choice(list(FAULTS)), help="See below. May be repeated.")
-@click.option("--columns", type=click.IntRange(2), help="One table of so many columns without DDL, made in bulk.")
-@click.option("--expected", type=click.Path(dir_okay=False, path_type=Path), help="Write the known state here.")
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    type=click.Choice(list(FAULTS)),
+    help="A fault to add, see below. May be repeated.",
+)
+@click.option("--columns", type=click.IntRange(2), help="Write one table with this many columns, without DDL; fast.")
+@click.option(
+    "--expected", type=click.Path(dir_okay=False, path_type=Path), help="Write the expected state to this file."
+)
 def generate(
     uri: str,
     protocol_name: str,
@@ -153,7 +166,7 @@ def _bulk(
 
 
 def _refuse_used(topics: FileTopics, names: set[str]) -> None:
-    """A workload begins at nothing, so what was there before would contradict it."""
+    """Refuse topics that have messages: the expected state would be wrong."""
     used = sorted(names & set(topics.topics()))
     if used:
         raise click.UsageError(f"there are messages in {', '.join(used)} already; take another --topic or folder")

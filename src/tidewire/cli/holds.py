@@ -31,7 +31,7 @@ output_option = click.option("--output", type=click.Choice(["table", "json"]), d
 
 @click.group()
 def holds() -> None:
-    """See why tables are held, and get them going again.
+    """Show why tables are held, and resolve holds.
 
     \b
     Example:
@@ -45,7 +45,7 @@ def holds() -> None:
 @click.option("--released", is_flag=True, help="List what was given up by tidewire holds release instead.")
 @output_option
 def ls(target: str, released: bool, output: str) -> None:
-    """List the holds of TARGET with their ways out.
+    """List the holds of TARGET and how to resolve each.
 
     Does not start Spark and changes nothing. The exit code is 0, also if there are holds.
 
@@ -93,7 +93,7 @@ def show(target: str, id: str, output: str) -> None:
 @click.argument("id", required=False)
 @output_option
 def retry(target: str, id: str | None, output: str) -> None:
-    """Try again what holds tables of TARGET.
+    """Try held messages, statements and rows of TARGET again.
 
     With ID only this hold is tried.
 
@@ -118,7 +118,7 @@ def retry(target: str, id: str | None, output: str) -> None:
 @click.argument("id")
 @output_option
 def release(target: str, id: str, output: str) -> None:
-    """Give up what a hold of TARGET stands for, and go on.
+    """Accept the loss of what is held in TARGET, and continue.
 
     That is a message, a statement or rows; tidewire holds show says which.
 
@@ -157,7 +157,7 @@ def _retry_alone(storage: Storage, id: str | None) -> Answer:
 
 
 def _release_alone(storage: Storage, id: str) -> Answer:
-    """Give up what a hold stands for, as its driver would."""
+    """Release a hold, as the driver of the sync would."""
     from tidewire.spark.ledger import Answer, leave, now
     from tidewire.sync.holds import find_hold, release
 

@@ -28,7 +28,9 @@ _STYLE = {JarState.READY: "green", JarState.MISSING: "yellow", JarState.WRONG: "
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
     help="Fetch with these Ivy settings, for a mirror or a proxy.",
 )
-@click.option("--check", "only_check", is_flag=True, help="Get nothing, only say how things stand.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="Fetch nothing; only print which jars are present and correct."
+)
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def jars(
     sets: tuple[str, ...],
@@ -38,12 +40,12 @@ def jars(
     only_check: bool,
     output: str,
 ) -> None:
-    """Get the jars Spark needs and check every one of them.
+    """Fetch the jars that Spark needs, and check them.
 
     SETS are what a target needs beside the base set, which is always fetched: aws for S3 and Glue, postgresql for a
     catalog in PostgreSQL.
 
-    Jars that are there with the right SHA-256 stay; the others are fetched, by the Ivy inside PySpark.
+    Jars that are present with the right SHA-256 are kept; the others are fetched, by the Ivy inside PySpark.
     The folder is --dir, or jars below TIDEWIRE_HOME, or tidewire/jars in the user's cache folder.
     The exit code is 1 if a jar is missing or wrong afterwards.
 

@@ -60,7 +60,9 @@ _HOLDS_SHOWN: Final = 20
     type=click.Choice([str(each) for each in OnBad]),
     help="What to do about rows that do not fit: hold their table after the load (the default), skip them, or stop.",
 )
-@click.option("--parallel", type=click.IntRange(1), help="Tables filled at a time; 4 by default.")
+@click.option(
+    "--parallel", type=click.IntRange(1), help="The number of tables that are written at the same time; 4 by default."
+)
 @click.option("--take-over", is_flag=True, help="Replace the process that drives the target now.")
 @click.option("--spark", "spark_settings", multiple=True, metavar="NAME=VALUE", help="A setting for Spark.")
 @click.option("--master", help="The Spark master; local[*] by default.")

@@ -23,12 +23,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("target")
-@click.option("--older-than", default="7d", show_default=True, metavar="AGE", help="How long publications stay.")
 @click.option(
-    "--keep", type=click.IntRange(1), default=10, show_default=True, help="The newest publications stay anyway."
+    "--older-than", default="7d", show_default=True, metavar="AGE", help="Delete publications that are older."
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Always keep this many of the newest publications.",
 )
 @catalog_option
-@click.option("--dry-run", is_flag=True, help="Only say what there is and what would go.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; only print what would be done.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def maintain(target: str, older_than: str, keep: int, config: SyncConfig, dry_run: bool, output: str) -> None:
     """Compact the tables in TARGET and expire their old versions.

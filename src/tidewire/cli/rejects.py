@@ -98,7 +98,7 @@ def show(target: str, position: str, settings: tuple[str, ...], output: str) -> 
 @click.argument("position", required=False)
 @output_option
 def retry(target: str, position: str | None, output: str) -> None:
-    """Read the messages again that hold tables of TARGET.
+    """Read rejected messages that hold tables of TARGET again.
 
     With POSITION only this message is read.
 

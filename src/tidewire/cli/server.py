@@ -53,7 +53,9 @@ def _time_zone(_ctx: click.Context, _parameter: click.Parameter, name: str) -> s
 
 
 @click.command()
-@click.option("--addr", default="127.0.0.1:8300", show_default=True, callback=_address, help="Where to listen.")
+@click.option(
+    "--addr", default="127.0.0.1:8300", show_default=True, callback=_address, help="Listen on this host and port."
+)
 @click.option(
     "--upstream",
     required=True,
@@ -69,15 +71,21 @@ def _time_zone(_ctx: click.Context, _parameter: click.Parameter, name: str) -> s
     show_default=True,
     envvar="TIDEWIRE_DATA_DIR",
     show_envvar=True,
-    help="Where changefeeds and their checkpoints are kept.",
+    help="The folder for changefeeds and their checkpoints.",
 )
 @credential_options()[0]
 @credential_options()[1]
 @credential_options()[2]
-@click.option("--insecure", is_flag=True, help="Listen for other machines without authentication.")
+@click.option("--insecure", is_flag=True, help="Accept requests from other machines without authentication.")
 @click.option("--tz", default="UTC", show_default=True, callback=_time_zone, help="The time zone of TIMESTAMP values.")
-@click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="What is logged.")
-@click.option("--log-file", type=click.Path(dir_okay=False), help="Where it is logged.  [default: stderr]")
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    default="info",
+    show_default=True,
+    help="The lowest level that is logged.",
+)
+@click.option("--log-file", type=click.Path(dir_okay=False), help="Write the log to this file.  [default: stderr]")
 def server(
     addr: Address,
     upstream: str,
@@ -90,9 +98,10 @@ def server(
     log_level: str,
     log_file: str | None,
 ) -> None:
-    """Run changefeeds, directed by TiCDC's Open API v2: tidewire cli.
+    """Run changefeeds; manage them with tidewire cli or the Open API.
 
-    What ran when it ended goes on when it starts again. SIGTERM and Ctrl-C end it after what is on its way is safe.
+    The Open API is TiCDC's, v2. Changefeeds that were running continue when the server is started again. SIGTERM and
+    Ctrl-C stop it once everything that was read has been written.
     Addresses other than this machine's own need a token or a user, or --insecure. Put secrets in the environment.
 
     Exit codes: 0 it was stopped, 2 it could not start.
@@ -146,7 +155,7 @@ def _check_access(addr: Address, credentials: Credentials, insecure: bool) -> No
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """An event that is set when somebody wants the process to end."""
+    """An event that is set by SIGTERM and Ctrl-C."""
     asked = threading.Event()
     numbers = (signal.SIGTERM, signal.SIGINT)
     before = [signal.signal(number, lambda _number, _frame: asked.set()) for number in numbers]

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("target")
 @click.argument("table", required=False)
-@click.option("--at", type=int, metavar="TSO", help="As of the newest published moment not after this one.")
-@click.option("--changes", is_flag=True, help="With modes history and scd2: everything the table holds, not only now.")
-@click.option("--limit", type=click.IntRange(0), help="At most so many rows.")
+@click.option("--at", type=int, metavar="TSO", help="Show the newest publication that is not after this TSO.")
+@click.option("--changes", is_flag=True, help="With modes history and scd2: show old versions too.")
+@click.option("--limit", type=click.IntRange(0), help="Print at most this many rows.")
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @catalog_option
 def show(

@@ -42,7 +42,7 @@ class Stopping:
                 signal.signal(number, _nothing)
 
     def came(self, number: int) -> None:
-        """A signal came; called by the thread that reads them."""
+        """Handle a signal. The thread that reads the pipe calls it."""
         if number not in _SIGNALS:
             return
         if not self.asked and self._stop():
@@ -84,7 +84,7 @@ def _read(reading: int, handling: Stopping) -> None:
 
 
 def _nothing(number: int, frame: Any) -> None:
-    """The reading thread does what there is to do."""
+    """Do nothing: the thread that reads the pipe handles the signal."""
 
 
 def _end(number: int, errors: int) -> None:

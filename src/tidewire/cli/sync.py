@@ -67,7 +67,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     type=click.Choice(list(PROTOCOLS)),
     help="The wire protocol. Not needed if the URI of SOURCE has ?protocol=….",
 )
-@click.option("--once", is_flag=True, help="Sync what there is and stop; otherwise run on.")
+@click.option("--once", is_flag=True, help="Stop when everything that is in the topics now is synced.")
 @click.option("--until", type=int, metavar="TSO", help="Apply nothing above this TSO, and stop there.")
 @click.option("--target-format", type=click.Choice(FORMATS), default="iceberg", show_default=True)
 @click.option(
@@ -83,8 +83,8 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     metavar="NAME",
     help="The Iceberg catalog that keeps the tables: [catalog.NAME] of --config. A local folder needs none.",
 )
-@click.option("--staging", metavar="URI", help="Where files wait for their tables, if not in TARGET.")
-@click.option("--mode", type=click.Choice(MODES), default="mirror", show_default=True, help="What a table holds.")
+@click.option("--staging", metavar="URI", help="Where to keep staged files, if not in TARGET.")
+@click.option("--mode", type=click.Choice(MODES), default="mirror", show_default=True, help="Which rows a table keeps.")
 @click.option(
     "--tables", multiple=True, metavar="RULE", help="Tables to follow: shop.*, !shop.tmp_*. The last match decides."
 )
@@ -105,7 +105,11 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     help="A codec option by TiCDC's name. May be repeated.",
 )
 @click.option(
-    "--parallel", type=click.IntRange(1), default=4, show_default=True, help="Tables that are changed at a time."
+    "--parallel",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="The number of tables that are written at the same time.",
 )
 @click.option(
     "--maintain-every",
@@ -121,13 +125,13 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     metavar="TIME",
     help="How long to wait for a broker, registry or store that does not answer any more.",
 )
-@click.option("--take-over", is_flag=True, help="Replace the sync that runs now: it is fenced off and stops.")
+@click.option("--take-over", is_flag=True, help="Replace a sync that is running; it stops.")
 @click.option(
     "--spark", "spark_settings", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. May be repeated."
 )
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
 @click.option(
-    "--max-offsets-per-batch", "most_offsets", type=click.IntRange(1), help="Kafka: at most so many messages at a time."
+    "--max-offsets-per-batch", "most_offsets", type=click.IntRange(1), help="Kafka: the most messages in one pass."
 )
 @click.option(
     "--config",
@@ -161,7 +165,7 @@ def sync(
     most_offsets: int | None,
     config: SyncConfig,
 ) -> None:
-    """Bring the tables in TARGET up to the topics in SOURCE.
+    """Sync the topics in SOURCE into the tables in TARGET.
 
     The tables equal the upstream at a watermark, whatever duplicates, disorder, DDL, restarts or bad messages there
     were on the way. Stop it at any time with Ctrl-C or SIGTERM: it ends after the pass that is running, and the next

@@ -1,4 +1,4 @@
-"""``tidewire topic``: look into topics, fill them and empty them into files."""
+"""``tidewire topic``: list topics, print their messages, copy messages from and to files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PACKED: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 @click.group()
 def topic() -> None:
-    """Look into topics, and move messages between topics and files.
+    """List topics, print messages, and copy them from and to files.
 
     URI is file:FOLDER or file:///WHOLE/PATH: a folder with a sub-folder for each topic.
 
@@ -70,8 +70,8 @@ def ls(uri: str, output: str) -> None:
 @click.argument("uri")
 @_TOPIC
 @click.option("--partition", type=click.IntRange(min=0), help="Only this partition.")
-@click.option("--offset", type=click.IntRange(min=0), default=0, help="Begin at this offset in every partition.")
-@click.option("--limit", type=click.IntRange(min=0), help="Stop after so many messages.")
+@click.option("--offset", type=click.IntRange(min=0), default=0, help="Start at this offset in every partition.")
+@click.option("--limit", type=click.IntRange(min=0), help="Stop after this many messages.")
 def cat(uri: str, names: tuple[str, ...], partition: int | None, offset: int, limit: int | None) -> None:
     """Print messages as JSON lines.
 

@@ -25,8 +25,16 @@ _PROTOCOL = click.Choice(list(PROTOCOLS))
 @click.command()
 @click.option("--from", "source_name", required=True, type=_PROTOCOL, help="The protocol of the messages.")
 @click.option("--to", "target_name", required=True, type=_PROTOCOL, help="The protocol to write.")
-@click.option("--from-option", "source_settings", multiple=True, metavar="NAME=VALUE", help="An option for reading.")
-@click.option("--to-option", "target_settings", multiple=True, metavar="NAME=VALUE", help="An option for writing.")
+@click.option(
+    "--from-option",
+    "source_settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A codec option of the source protocol.",
+)
+@click.option(
+    "--to-option", "target_settings", multiple=True, metavar="NAME=VALUE", help="A codec option of the target protocol."
+)
 @click.option("--report", "report_file", type=click.Path(dir_okay=False), help="Write the losses as JSON to this file.")
 @source_argument
 def transcode(
@@ -39,7 +47,7 @@ def transcode(
 ) -> None:
     """Turn message lines of one protocol into those of another.
 
-    Everything that the target protocol can carry is kept. What it cannot is counted on stderr at the end, by kind of
+    What the target protocol cannot carry is left out, and counted on stderr at the end by kind of
     event and fact. Events of one message stay together; topic and partition stay, offsets are counted anew.
 
     \b

@@ -1,4 +1,4 @@
-"""The sync: a loop of passes. Offset ranges in, tables that are right out.
+"""The sync: a loop of passes that read ranges of offsets and write tables.
 
 ::
 

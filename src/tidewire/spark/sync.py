@@ -1,4 +1,4 @@
-"""``tw.Sync``: topics to tables that are right, in the caller's Spark session."""
+"""``tw.Sync``: topics into tables, in the caller's Spark session."""
 
 from __future__ import annotations
 
