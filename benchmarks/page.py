@@ -139,8 +139,8 @@ BENCHES = (
     Bench(
         "bench_decode",
         "DataFrames",
-        "`tw.decode` reads Canal-JSON changes from Parquet files, and its rows are dropped. The unit is the CPU time of "
-        "a sync's staging job over the same files, which writes typed ones. Each way runs in a process of its own, and "
+        "`tw.decode` reads Canal-JSON changes from Parquet files, and its rows are dropped. The unit is the CPU time "
+        "of a sync's staging job over the same files, which writes typed ones. Each way runs in its own process, and "
         "the best of three passes counts, after two of warm-up.\n"
         "As VARIANT, Java parses the JSON text again; that has no limit.",
         partial(tables.listed, tables.FRAMES),
