@@ -36,7 +36,8 @@ from tidewire.spark.publications import Publications
 from tidewire.spark.report import Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
-from tidewire.spark.targets import TARGETS, CommitTag, Field, Size, Target, open_target
+from tidewire.spark.targets import TARGETS, CommitTag, Field, IcebergTarget, Size, Target, open_target
+from tidewire.spark.targets.iceberg_catalog import IcebergTable
 from tidewire.storage import Storage, open_storage
 from tidewire.sync.documents import encode
 from tidewire.sync.state import Hold, State
@@ -79,6 +80,23 @@ def aged(*paths: Path | str) -> None:
         os.utime(path, (time.time() - DAYS_AGO, time.time() - DAYS_AGO))
 
 
+def iceberg_table(target: Target, name: TableName) -> IcebergTable:
+    assert isinstance(target, IcebergTarget)
+    found = target._catalog.table(name)
+    assert found is not None
+    return found
+
+
+def tags(target: Target, name: TableName) -> int:
+    """How many versions of a table have a tag of maintenance."""
+    return sum(ref.startswith("tidewire-") for ref in iceberg_table(target, name).metadata()["refs"])
+
+
+def expired_by_another_program(target: Target, name: TableName) -> None:
+    """Expire all snapshots but those that have a name, as any program may."""
+    iceberg_table(target, name).java.expireSnapshots().expireOlderThan(2**62).retainLast(1).commit()
+
+
 def swept(target: Target, folder: Path, *names: TableName) -> None:
     """Delete files that belong to no version, as if they were old."""
     aged(*data_files(folder))
@@ -101,7 +119,7 @@ def test_files_and_versions_go_and_rows_steps_and_named_versions_stay(
 
     compact(target, NAME, tag("maintenance"))
     for _ in range(2):
-        target.expire(NAME, datetime.now(timezone.utc), {named}, tag("maintenance"))
+        target.expire(NAME, datetime.now(timezone.utc), {named: None}, tag("maintenance"))
 
     after = target.size(NAME)
     assert (before.files > 4, after.files, after.deletes) == (True, 1, 0)
@@ -113,7 +131,7 @@ def test_files_and_versions_go_and_rows_steps_and_named_versions_stay(
 
     compact(target, NAME, tag("maintenance"))
     assert target.size(NAME) == after  # a table in order is left alone
-    target.expire(NAME, datetime.now(timezone.utc), (), tag("maintenance"))
+    target.expire(NAME, datetime.now(timezone.utc), {}, tag("maintenance"))
     assert contents(target, NAME) == wanted
     assert target.find(NAME, "step 5") is not None
     assert len(files) > 1
@@ -254,10 +272,14 @@ def test_publications_that_stay_can_be_read_and_others_are_gone(spark: SparkSess
     newest = max(found)
     stay = [ts for ts in found if newest - ts < 72 * HOUR << LOGICAL_BITS]
     assert (done.publications, done.kept_publications) == (6 - len(stay), len(stay))
+    assert tags(place, made.tables[0].name) == len(stay)
+    expired_by_another_program(place, made.tables[0].name)
     for ts in stay:
         assert rows_of(spark, target, ts) == found[ts]
     with pytest.raises(SyncError, match="has no publication that is not after"):
         snapshot(spark, str(target), min(found))
+    alone(place, target)
+    assert tags(place, made.tables[0].name) == 1
     assert rows_of(spark, target) == made.rows[made.tables[0].name]
 
 
@@ -463,6 +485,10 @@ def test_a_table_is_due_some_time_after_it_changed_and_the_one_that_waits_longes
     assert upkeep.due() == B
     upkeep.tend(B)
     assert upkeep.due() == A
+    seldom = Upkeep(Every.parse("100b"), Nothing(), open_storage(tmp_path / "seldom"), clock=lambda: clock[0])  # type: ignore[arg-type]
+    seldom.changed(A)
+    clock[0] += 86_400
+    assert seldom.due() == A
     never = Upkeep(Every.parse("never"), Nothing(), open_storage(tmp_path))  # type: ignore[arg-type]
     for _ in range(10_000):
         never.changed(A)

@@ -105,12 +105,13 @@ def test_versions_of_publications_that_stay_are_known_and_others_are_forgotten(s
         publications.publish(published(sequence, sequence, tables))
     names = publications.names()
 
-    assert publications.versions(names) == {"a1", "b1", "a2", "a3", "c1"}
-    assert publications.versions(names[1:3]) == {"a2", "b1", "a3"}
+    first, second, third, fourth = names
+    assert publications.versions(names) == {"a1": first, "b1": first, "a2": second, "a3": third, "c1": fourth}
+    assert publications.versions(names[1:3]) == {"a2": second, "b1": second, "a3": third}
     publications.forget(names[:3])
     assert publications.names() == names[3:]
     assert publications.newest(3) is None
-    assert publications.versions(names) == {"a3", "c1"}
+    assert publications.versions(names) == {"a3": fourth, "c1": fourth}
     with pytest.raises(SyncError, match="was removed by maintenance just now"):
         publications.read(names[0])
 

@@ -114,10 +114,14 @@ class Publications:
         }
         return Published(document.sequence, document.ts, tables)
 
-    def versions(self, names: Iterable[str]) -> set[str]:
-        """All versions that publications name."""
-        documents = filter(None, map(self._read, names))
-        return {row.version for document in documents for row in document.tables}
+    def versions(self, names: Iterable[str]) -> dict[str, str]:
+        """All versions that publications name, each with the name of the oldest one that has it."""
+        found: dict[str, str] = {}
+        for name in sorted(names):
+            document = self._read(name)
+            for row in () if document is None else document.tables:
+                found.setdefault(row.version, name)
+        return found
 
     def forget(self, names: Iterable[str]) -> None:
         """Remove publications."""
@@ -154,3 +158,8 @@ def ts_of(name: str) -> int:
 def sequence_of(name: str) -> int:
     """The sequence in the name of a publication."""
     return int(name.partition("-")[2])
+
+
+def label(name: str) -> str:
+    """What a publication is called in a table's own history: its ts and its sequence, without leading zeros."""
+    return f"{ts_of(name)}-{sequence_of(name)}"

@@ -198,7 +198,7 @@ def test_a_fence_stops_drivers_with_an_older_epoch(target: Target, db: str) -> N
         lambda: target.create(name, FIELDS, late),
         lambda: target.rename([(name, other)], late),
         lambda: compact(target, name, late),
-        lambda: target.expire(name, dt.datetime.now(dt.timezone.utc), (), late),
+        lambda: target.expire(name, dt.datetime.now(dt.timezone.utc), {}, late),
         lambda: target.drop(name, late),
     ]
     for call in calls:

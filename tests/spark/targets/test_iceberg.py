@@ -127,9 +127,9 @@ def test_snapshots_expire_by_a_swap_and_their_files_are_swept_later(target: Iceb
 
     target.fence(name, tag(sync="swept", epoch=2))
     with pytest.raises(Fenced):
-        target.expire(name, later, (), tag(sync="swept", epoch=1))
+        target.expire(name, later, {}, tag(sync="swept", epoch=1))
     fenced = target.version(name)
-    target.expire(name, later, {version}, tag(sync="swept", epoch=2))
+    target.expire(name, later, {version: None}, tag(sync="swept", epoch=2))
 
     assert target.version(name) == fenced
     assert {snapshot["snapshot-id"] for snapshot in loaded(target, name).metadata()["snapshots"]} == {

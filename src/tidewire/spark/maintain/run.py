@@ -19,7 +19,7 @@ from tidewire.spark.apply import Mode
 from tidewire.spark.apply.compact import compact
 from tidewire.spark.ledger import files_of, newest_plan, newest_state, read_plans
 from tidewire.spark.maintain.retention import kept
-from tidewire.spark.publications import Publications, PublishedTable, sequence_of
+from tidewire.spark.publications import Publications, PublishedTable, label, sequence_of
 from tidewire.spark.stage import FOLDERS
 from tidewire.spark.targets import CommitTag, Size, Target
 from tidewire.storage import Storage
@@ -100,15 +100,17 @@ class Maintenance:
             self._publications.forget(gone)
         return len(gone), len(stay)
 
-    def needed(self) -> set[str]:
-        """The versions that publications name, and those that a plan made which is not published yet."""
+    def needed(self) -> dict[str, str | None]:
+        """The versions that stay, each with its label; ``None`` for those of a plan that is not published yet."""
         names = self._publications.names()
         found = self._publications.versions(kept(names, self._settings.older_than, self._settings.keep))
+        needed: dict[str, str | None] = {version: label(name) for version, name in found.items()}
         plan = newest_plan(self._storage)
         if plan is not None and all(sequence_of(name) < plan.sequence for name in names):
             made = [self._target.find(name, each.step.id) for each in plan.steps for name in each.step.tables]
-            found |= {version for version in made if version is not None}
-        return found
+            for version in filter(None, made):
+                needed.setdefault(version, None)
+        return needed
 
     def _known(self) -> Mapping[TableName, PublishedTable]:
         """The tables that were published last. Others, such as those that were dropped upstream, are not known."""
@@ -117,7 +119,7 @@ class Maintenance:
             self._newest = names[-1], self._publications.read(names[-1]).tables
         return self._newest[1]
 
-    def keep_up(self, name: TableName, needed: Collection[str]) -> TableUpkeep:
+    def keep_up(self, name: TableName, needed: Mapping[str, str | None]) -> TableUpkeep:
         """Compact a table and expire its old versions. A problem of one table does not stop the others."""
         try:
             return self._keep_up(name, needed)
@@ -126,7 +128,7 @@ class Maintenance:
         except Exception as error:
             return TableUpkeep(name, problem=(str(error) or repr(error)).partition("\n")[0])
 
-    def _keep_up(self, name: TableName, needed: Collection[str]) -> TableUpkeep:
+    def _keep_up(self, name: TableName, needed: Mapping[str, str | None]) -> TableUpkeep:
         target, now = self._target, datetime.now(timezone.utc)
         before, version = target.size(name), target.version(name)
         if self._settings.dry_run:
@@ -134,7 +136,7 @@ class Maintenance:
         known = self._known().get(name)
         compact(target, name, self._tag, *(() if known is None else (known.schema, Mode(known.mode))))
         target.tidy(name, self._tag)
-        target.expire(name, now - min(self._settings.older_than, GRACE), {*needed, version}, self._tag)
+        target.expire(name, now - min(self._settings.older_than, GRACE), {version: None, **needed}, self._tag)
         swept = 0
         if time.monotonic() - self._swept.get(name, -_SURE.total_seconds()) >= _SURE.total_seconds():
             self._swept[name] = time.monotonic()

@@ -56,6 +56,9 @@ class Every:
 DEFAULT: Final = Every(passes=100)
 """A pass leaves a few small files in each table it changes; after a hundred a merge has to open a few hundred."""
 
+_DAY: Final = 86_400.0
+"""A table that few passes change is maintained after so many seconds, so that the versions that stay get their tags."""
+
 
 class Counts(msgspec.Struct, frozen=True):
     """How many plans have changed each table since it was maintained."""
@@ -90,7 +93,8 @@ class Upkeep:
 
     def due(self) -> TableName | None:
         """The table that is due and has waited longest, if there is one."""
-        passes, seconds = self._every.passes, self._every.seconds
+        passes = self._every.passes
+        seconds = _DAY if passes is not None else self._every.seconds
         found = [
             (self._since[name], name)
             for name, count in self._changes.items()

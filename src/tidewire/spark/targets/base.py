@@ -295,9 +295,12 @@ class Target(Protocol):
         ...
 
     def expire(
-        self, name: TableName, before: datetime, keep: Collection[str] = ..., tag: CommitTag | None = ...
+        self, name: TableName, before: datetime, keep: Mapping[str, str | None] = ..., tag: CommitTag | None = ...
     ) -> None:
-        """Remove versions from before a moment, except the current one and those to ``keep`` (of any tables)."""
+        """Remove versions from before a moment, except the current one and those to ``keep`` (of any tables).
+
+        A version with a label is marked with it, if the format can do that, so that other programs keep it too.
+        """
         ...
 
     def sweep(self, name: TableName, before: datetime, tag: CommitTag | None = ...) -> int:

@@ -283,7 +283,7 @@ class DeltaTarget:
         self._checked(name, tag)
 
     def expire(
-        self, name: TableName, before: datetime, keep: Collection[str] = (), tag: CommitTag | None = None
+        self, name: TableName, before: datetime, keep: Mapping[str, str | None] = {}, tag: CommitTag | None = None
     ) -> None:
         """Delete the files that only versions from before a moment have.
 

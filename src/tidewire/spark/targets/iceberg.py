@@ -76,7 +76,7 @@ from tidewire.spark.targets.iceberg_swap import (
     summary_of,
     swap,
 )
-from tidewire.spark.targets.iceberg_upkeep import expired, orphans, row_count, size_of, tidy
+from tidewire.spark.targets.iceberg_upkeep import expire, expiry, orphans, row_count, size_of, tidy
 from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 from tidewire.sync.toml_section import without_secrets
 
@@ -387,20 +387,20 @@ class IcebergTarget:
         tidy(self._catalog, name, self.session()._jsparkSession, self._noted(tag), deletes)
 
     def expire(
-        self, name: TableName, before: datetime, keep: Collection[str] = (), tag: CommitTag | None = None
+        self,
+        name: TableName,
+        before: datetime,
+        keep: Mapping[str, str | None] = {},
+        tag: CommitTag | None = None,
     ) -> None:
-        """Remove snapshots from before a moment. Files that only they have are left to :meth:`sweep`."""
-        needed = {snapshot for _, snapshot, _ in map(parsed_version, keep)}
-        old = expired(self._table(name).metadata(), before, needed)
-        if not old:
+        """Remove snapshots from before a moment, and tag those that stay. Files are left to :meth:`sweep`."""
+        needed = {parsed_version(version)[1]: label for version, label in keep.items()}
+        change = expiry(self._table(name).metadata(), before, needed)
+        if not any(change):
             return
 
         def update(table: IcebergTable, transaction: Java) -> None:
-            # Without the limits Iceberg would choose more snapshots by itself.
-            expiry = transaction.expireSnapshots().cleanExpiredFiles(False).expireOlderThan(1).retainLast(1)
-            for id_ in old:
-                expiry = expiry.expireSnapshotId(id_)
-            expiry.commit()
+            expire(transaction, change)
 
         swap(self._catalog, name, tag, update, step=False, append=False)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tidewire.model import TableName
 from tidewire.spark.targets.base import Java, Size, quoted, text_literal
@@ -12,6 +13,11 @@ from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
 
 _MANY_MANIFESTS: Final = 20
 """Every commit adds one or two, and every plan reads them all."""
+
+
+_TAG: Final = "tidewire-"
+_OWN_TAG: Final = re.compile(_TAG + r"\d+-\d+", re.ASCII)
+"""Tags that maintenance adds and removes. Tags with other names are those of people and other programs."""
 
 
 def size_of(metadata: Mapping[str, Any]) -> Size:
@@ -56,15 +62,49 @@ def tidy(catalog: IcebergCatalog, name: TableName, session: Java, summary: Mappi
         action.execute()
 
 
-def expired(metadata: Mapping[str, Any], before: datetime, keep: Collection[int]) -> list[int]:
-    """The snapshots from before a moment, except the current one, those with a name and those to keep."""
-    needed = {*keep, *(ref["snapshot-id"] for ref in metadata.get("refs", {}).values())}
+class Expiry(NamedTuple):
+    """What an expiry changes: snapshots that go, tags that go, and tags that come with their snapshots."""
+
+    snapshots: list[int]
+    gone: list[str]
+    added: dict[str, int]
+
+
+def expiry(metadata: Mapping[str, Any], before: datetime, keep: Mapping[int, str | None]) -> Expiry:
+    """What changes if snapshots to ``keep`` stay, tagged with their labels, and others go.
+
+    The current snapshot stays too, and so do those that are not from before the moment and those to which other
+    programs gave a name.
+    """
+    there = {snapshot["snapshot-id"] for snapshot in metadata["snapshots"]}
+    wanted = {_TAG + text: id_ for id_, text in keep.items() if text is not None and id_ in there}
+    refs = {name: ref["snapshot-id"] for name, ref in metadata.get("refs", {}).items()}
+    gone = [name for name in refs if _OWN_TAG.fullmatch(name) and name not in wanted]
+    needed = {*keep, *(id_ for name, id_ in refs.items() if name not in gone)}
     limit = before.timestamp() * 1000
-    return [
+    old = [
         snapshot["snapshot-id"]
         for snapshot in metadata["snapshots"]
         if snapshot["timestamp-ms"] < limit and snapshot["snapshot-id"] not in needed
     ]
+    return Expiry(old, gone, {name: id_ for name, id_ in wanted.items() if name not in refs})
+
+
+def expire(transaction: Java, change: Expiry) -> None:
+    """Make the changes of an expiry in a transaction. Files that only old snapshots have are left alone."""
+    if change.gone or change.added:
+        refs = transaction.manageSnapshots()
+        for gone in change.gone:
+            refs = refs.removeTag(gone)
+        for added, id_ in change.added.items():
+            refs = refs.createTag(added, id_)
+        refs.commit()
+    if change.snapshots:
+        # Without the limits Iceberg would choose more snapshots by itself.
+        removal = transaction.expireSnapshots().cleanExpiredFiles(False).expireOlderThan(1).retainLast(1)
+        for id_ in change.snapshots:
+            removal = removal.expireSnapshotId(id_)
+        removal.commit()
 
 
 def orphans(catalog: str, name: TableName, before: datetime, *, local: bool) -> str:
