@@ -19,7 +19,7 @@
     ├── JarError             (OSError)       the jars Spark needs, or the Java to run it, cannot be had
     ├── DdlMismatch          (ValueError)    a statement does not fit the table it is about
     ├── SyncError            (RuntimeError)  a sync cannot begin or go on
-    │   ├── SyncStopped                      somebody has to decide how
+    │   ├── SyncStopped                      a user has to decide how
     │   ├── Fenced                           a newer driver has taken over
     │   ├── AlreadyRunning                   a target has a living driver already
     │   ├── StepImpossible                   a step can never be done to its tables
@@ -281,7 +281,7 @@ class SyncError(TidewireError, RuntimeError):
 
 
 class SyncStopped(SyncError):
-    """A sync met something that somebody has to decide about."""
+    """A sync met something that a user has to decide about."""
 
 
 class Fenced(SyncError):

@@ -100,7 +100,7 @@ def test_a_topic_that_is_in_use_is_refused(tmp_path: Path) -> None:
     [
         (("--rows", "5", "--transactions", "5"), "exclude each other"),
         (("--columns", "6", "--fault", "restart"), "--columns goes with --rows only"),
-        (("--dispatcher", "dice"), "'dice' is none of table"),
+        (("--dispatcher", "dice"), "'dice' is not one of table"),
         (("--fault", "rain"), "'rain' is not one of"),
         (("-o", "nonsense=1"), "option nonsense"),
     ],

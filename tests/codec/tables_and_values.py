@@ -24,4 +24,4 @@ MISFITS: list[tuple[str, Any]] = [
     ("double", float("inf")),
     ("decimal(5,2)", 1),
 ]
-"""Types of columns, and for each a value that is none of it."""
+"""Types of columns, and for each a value that is not one of it."""

@@ -138,7 +138,7 @@ def test_two_who_append_at_once_do_not_overwrite_each_other(topics: FileTopics) 
             block.add(Position("t", 0, 0), MESSAGES[0])
             topics.append("t", 0, MESSAGES[1:])
 
-    with pytest.raises(TopicError, match="somebody else"):
+    with pytest.raises(TopicError, match="another program"):
         append_while_another_does()
 
     assert read(topics, "t", 0) == list(enumerate(MESSAGES[1:]))
@@ -273,8 +273,8 @@ def test_a_uri_may_be_relative_or_escaped(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("kafka://127.0.0.1:9092/t", "'kafka' is none of file"),
-        ("topics", "'no scheme' is none of file"),
+        ("kafka://127.0.0.1:9092/t", "'kafka' is not one of file"),
+        ("topics", "'no scheme' is not one of file"),
         ("file://topics", "file:folder or file:///"),
         ("file:", "file:folder or file:///"),
         ("file:t?x=1", "file:folder or file:///"),

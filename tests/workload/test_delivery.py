@@ -277,5 +277,5 @@ def test_an_expectation_says_where_garbage_is_and_what_the_tables_hold() -> None
 
 
 def test_an_unknown_fault_is_named() -> None:
-    with pytest.raises(OptionError, match="'rain' is none of restart"):
+    with pytest.raises(OptionError, match="'rain' is not one of restart"):
         produce(Workload(1, transactions=1), delivery_of("craft"), ["rain"])

@@ -27,7 +27,9 @@ def runner_for(
     storage, filter_, check = settings.storage, dispatching(settings).filter, check_for(settings.options)
     return Runner(
         source,
-        open_sink(settings, begins) if sink is None else sink,  # after all that may be refused: nobody would close it
+        open_sink(settings, begins)
+        if sink is None
+        else sink,  # last, because it would stay open if a setting were refused
         filter_,
         checkpoints,
         start_ts=start_ts,

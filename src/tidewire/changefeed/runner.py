@@ -104,7 +104,7 @@ class Runner:
         self._source.close()
 
     def run(self) -> None:
-        """Replicate until the target is reached, the source ends or somebody stops it. What goes wrong is raised."""
+        """Replicate until the target is reached, the source ends or :meth:`stop` is called. Errors are raised."""
         try:
             self._begin()
             self._follow()

@@ -93,7 +93,7 @@ class LineCodecs:
         return [(origin, missing) for decoder in self._decoders.values() for origin, _, missing in decoder.parked]
 
     def _schema_id(self, data: bytes | None) -> int:
-        """The id in Confluent's frame, 0 where there is none or where a registry keeps the schema."""
+        """The id in Confluent's frame; 0 if there is no frame, or if a registry keeps the schema."""
         if not self._is_avro or not data or data[0] != 0:
             return 0
         schema_id = int.from_bytes(data[1:5])

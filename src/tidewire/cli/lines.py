@@ -113,7 +113,7 @@ _LINE_BREAKS = str.maketrans({char: f"\\u{ord(char):04x}" for char in "\x85\u202
 
 
 def write_line(line: Line) -> None:
-    """One JSON object to standard output, without any character that somebody may take for the end of the line."""
+    """One JSON object to standard output, without characters that some programs take for the end of a line."""
     click.echo(json.dumps(line, ensure_ascii=False, separators=(",", ":")).translate(_LINE_BREAKS))
 
 

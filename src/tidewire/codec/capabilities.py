@@ -43,7 +43,7 @@ def _other_handle_key(event: RowChange) -> tuple[str, ...] | None:
 
 
 def _sent(event: RowChange) -> Iterator[Column]:
-    """The columns the event has values of; of others nobody hears."""
+    """The columns that the event has values of; other columns are not sent."""
     rows = [row for row in (event.before, event.after) if row is not None]
     return (column for column in event.table.columns if any(column.name in row for row in rows))
 

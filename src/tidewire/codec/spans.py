@@ -79,7 +79,7 @@ def _meaning(match: re.Match[bytes], where: str, explain: Explain) -> str:
 
 
 def moment(tso: int) -> str:
-    """The wall clock in a TSO, for people; a number that is none may be in a broken message."""
+    """The time of a TSO, as people read it. In a broken message the number need not be a valid TSO."""
     try:
         return f"{to_datetime(tso):%Y-%m-%d %H:%M:%S.%f} UTC"
     except OverflowError:

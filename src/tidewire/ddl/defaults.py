@@ -72,7 +72,7 @@ def fill(column: Column, now: str | None = None) -> str | bytes | None:
     Bytes for a binary column; MySQL's text for everything else: ``0``, ``1.50``, ``2024-01-01 00:00:00.000``, the name
     of an ENUM's element, names with commas for a SET, the number for BIT and YEAR, JSON's text. ``None`` is NULL.
     ``now`` is the moment of the statement as ``YYYY-MM-DD hh:mm:ss.ffffff`` in the server's time zone; without it a
-    column that defaults to the current time gets NULL. ``ValueError`` where the default is none of that column's
+    column that defaults to the current time gets NULL. ``ValueError`` if the default is not a value of that column's
     values.
     """
     try:

@@ -2,7 +2,7 @@
 
 What stands in ``/*T! ... */``, ``/*T![feature] ... */`` and ``/*!40101 ... */`` counts as if there were no comment
 around it; every other comment is left out. A text that breaks off inside a literal ends with a ``BROKEN`` token, so
-that whoever needs only the head of a statement can still read it.
+that a caller which needs only the beginning of a statement can still read it.
 """
 
 from __future__ import annotations

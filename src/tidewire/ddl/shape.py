@@ -58,7 +58,7 @@ def _gone(draft: Draft) -> Iterator[ColumnStep]:
 
 
 def _named(draft: Draft) -> Iterator[ColumnStep]:
-    """Renames, each to a name that is free at that moment; a cycle goes by way of a name nobody has."""
+    """Renames in an order in which each new name is free; a cycle goes through a temporary name."""
     waiting = {before.name: column.name for before, column in _kept(draft) if before.name != column.name}
     taken = {name.lower() for before, column in _kept(draft) for name in (before.name, column.name)}
     while waiting:

@@ -107,7 +107,7 @@ def _table(
 
 
 def _with_integer_handle(table: TableSchema) -> TableSchema:
-    """A table whose rows TiDB keeps under its primary key itself, which then is none of its indexes."""
+    """A table whose rows TiDB stores under the primary key itself; then the key is not an index."""
     key = table.primary_key
     if len(key) != 1 or table.column(key[0]).type not in INTEGERS:
         return table

@@ -33,7 +33,7 @@ class EventFilterRule:
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """An expression over one image of a row; the old one of an INSERT is none, and then nothing is true."""
+    """An expression over one image of a row; an INSERT has no old image, and then the condition is false."""
 
     op: Op
     expression: Expression

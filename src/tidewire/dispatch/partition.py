@@ -32,7 +32,7 @@ class Dispatcher(StrEnum):
 
     @classmethod
     def named(cls, name: str) -> Dispatcher:
-        """The dispatcher of a name, in whatever case; ``ValueError`` where there is none."""
+        """The dispatcher of a name, in any case; raises ``ValueError`` if the name is unknown."""
         return _ALIASES.get(name.lower()) or cls(name.lower())
 
 
@@ -77,7 +77,7 @@ class Rule:
             dispatcher = Dispatcher.named(name)
         except ValueError:
             known = ", ".join((*Dispatcher, *_ALIASES))
-            raise OptionError("dispatcher", f"{name!r} is none of {known}") from None
+            raise OptionError("dispatcher", f"{name!r} is not one of {known}") from None
         fewest, most = _NAMES[dispatcher]
         if not fewest <= len(names) <= (len(names) if most is None else most):
             raise OptionError("dispatcher", f"{text!r}: {_HOW[dispatcher]}")

@@ -14,7 +14,7 @@ Search: TypeAlias = Callable[[str], bool]
 
 @lru_cache(maxsize=1024)
 def searching(pattern: str, *, ignore_case: bool = False) -> Search:
-    """A search for a pattern, which is not anchored; ``ValueError`` with RE2's reason where it is none."""
+    """A search for a pattern, not anchored; raises ``ValueError`` with RE2's reason if it is not valid."""
     try:
         import re2
     except ImportError:

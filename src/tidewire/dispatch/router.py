@@ -38,7 +38,7 @@ class _Route:
 class Dispatch:
     """The rules in their order, and behind them every other table: the default topic, spread by table.
 
-    ``warnings`` tells of partition rules nobody knows, which count as ``default``.
+    ``warnings`` names unknown partition rules, which count as ``default``.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ def _dispatching() -> Iterator[None]:
 
 
 def _rule(rule: DispatchRule) -> Rule | None:
-    """The partition rule of an entry, ``None`` for a name nobody knows."""
+    """The partition rule of an entry; ``None`` if its name is unknown."""
     try:
         dispatcher = Dispatcher.named(rule.partition or "default")
     except ValueError:

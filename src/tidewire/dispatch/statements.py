@@ -32,7 +32,7 @@ def per_table(ddl: Ddl, schemas: Mapping[TableName, TableSchema] | None = None) 
 
 
 def old_name(ddl: Ddl) -> TableName | None:
-    """The name of a table before a RENAME: the one told, or the one in the statement; ``None`` where there is none."""
+    """The name of a table before a RENAME, from the event or the statement; ``None`` for other statements."""
     if ddl.old_name is not None or type_of(ddl) not in _RENAMES:
         return ddl.old_name
     moves = (edit for edit in edits(_about_all(ddl)) if isinstance(edit, RenameTable))

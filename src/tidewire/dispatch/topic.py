@@ -26,7 +26,7 @@ class TopicExpression:
 
     @classmethod
     def parse(cls, text: str) -> TopicExpression:
-        """An expression from its text; ``CDC:ErrKafkaInvalidConfig`` where it is none.
+        """Parse an expression; raises ``CDC:ErrKafkaInvalidConfig`` if it is not valid.
 
         >>> TopicExpression.parse("cdc_{schema}_{table}").topic(TableName("shop", "Orders"))
         'cdc_shop_Orders'

@@ -27,7 +27,7 @@ class Op(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """TiDB's CRC-32 of the row after (``current``) and before (``previous``) the change; 0 where there is none."""
+    """TiDB's CRC-32 of the row after (``current``) and before (``previous``) the change; 0 if the image is missing."""
 
     version: int = 0
     corrupted: bool = False

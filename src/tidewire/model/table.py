@@ -193,7 +193,7 @@ class TableSchema:
         return tuple(column.name for column in self.columns if column.primary_key)
 
     def column(self, name: str) -> Column:
-        """The column of that name; ``KeyError`` where there is none."""
+        """The column of that name; raises ``KeyError`` if there is no such column."""
         for column in self.columns:
             if column.name == name:
                 return column

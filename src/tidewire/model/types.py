@@ -219,7 +219,7 @@ def quoted_elements(elements: tuple[str, ...]) -> str:
 
 
 def parse_type(text: str) -> TypeText:
-    """Take a MySQL type text apart; ``ValueError`` where it is none.
+    """Parse the text of a MySQL type; raises ``ValueError`` if it is not valid.
 
     >>> parse_type("decimal(10, 4) unsigned")[2:6]
     (10, 4, (), True)

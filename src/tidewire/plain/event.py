@@ -224,7 +224,7 @@ def _read_column(plain: Mapping[str, Any], handle_key: frozenset[str]) -> Column
 
 
 def _specified(number: int | None) -> int | None:
-    """TiDB's -1 stands for a length or scale that nobody declared."""
+    """The declared length or scale; TiDB sends -1 if it was not declared."""
     return None if number is None or number < 0 else number
 
 

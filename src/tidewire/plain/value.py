@@ -88,7 +88,7 @@ _FROM_INDEX: Mapping[MySQLType, Callable[[int, str | None], Value]] = {
 
 
 def value_from_plain(plain: Plain, column: Column) -> Value:
-    """The value a canonical form stands for; ``ValueError`` where it is none."""
+    """The value of a canonical form; raises ``ValueError`` if it is not one."""
     try:
         match plain:
             case None:

@@ -23,7 +23,7 @@ def open_registry(uri: str) -> Registry:
     """The registry behind a URI. It is not contacted before it is needed."""
     scheme = uri.partition(":")[0].lower() if ":" in uri else ""
     if scheme not in _SCHEMES:
-        raise OptionError("schema-registry", f"{scheme or 'no scheme'!r} is none of {', '.join(_SCHEMES)}")
+        raise OptionError("schema-registry", f"{scheme or 'no scheme'!r} is not one of {', '.join(_SCHEMES)}")
     return _SCHEMES[scheme](uri)
 
 

@@ -23,7 +23,7 @@ class MemoryRegistry:
             self.put(schema_id, schema)
 
     def put(self, schema_id: int, schema: str) -> None:
-        """Keep a schema under an id that somebody else gave it; the last one put there counts."""
+        """Keep a schema under the id that another registry gave it; a later schema replaces an earlier one."""
         self._schemas[schema_id] = schema
         self._ids[schema] = schema_id
 

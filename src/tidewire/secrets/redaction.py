@@ -19,7 +19,7 @@ _HEAD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://)?)(.*)", re.DOTALL)
 
 
 class Secret(str):
-    """Text that shows itself to those who use it, and to nobody who prints what holds it."""
+    """A text that is masked in the ``repr`` of whatever holds it."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ NO_URI = SecretURI("")
 
 
 def is_secret(name: str) -> bool:
-    """Is a parameter of that name one whose value nobody should see?
+    """Is the value of a parameter of that name a secret?
 
     >>> is_secret("sasl-password"), is_secret("sasl-user")
     (True, False)
@@ -77,7 +77,7 @@ def _without_user(rest: str, shows_user: bool) -> str:
 def _end_of_user(rest: str) -> int:
     """Where the ``@`` is that ends user and password, or -1.
 
-    Where hosts should be and are none, somebody did not encode a password, and the last ``@`` of all ends it.
+    If no host follows, the password was not encoded, and the last ``@`` of all ends it.
     """
     _, at, hosts = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")
     if not _HOSTS.fullmatch(hosts) or (at and not hosts):

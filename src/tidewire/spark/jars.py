@@ -60,7 +60,7 @@ class JarState(StrEnum):
 
 
 class Found(NamedTuple):
-    """A jar as it was found in a folder; ``size`` is in bytes, 0 where there is none."""
+    """A jar as it was found in a folder; ``size`` is in bytes, 0 if the file is missing."""
 
     jar: Jar
     path: Path

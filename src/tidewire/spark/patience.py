@@ -54,7 +54,7 @@ class Patience:
         self._tell = tell
 
     def __call__(self, ask: Callable[[], Result]) -> Result:
-        """The answer; :class:`SyncError` in one line if there is none in time."""
+        """The answer; raises :class:`SyncError` in one line if it does not come in time."""
         began, pause = time.monotonic(), _FIRST_PAUSE
         while True:
             try:

@@ -76,6 +76,6 @@ def check_answers(option: str, servers: tuple[Server, ...]) -> None:
 def _server(text: str, default: int = 0) -> Server:
     """The server in ``user:password@host:port``; ``default`` if there is no port."""
     host, _, port = text.rpartition("@")[2].rpartition(":")
-    if not port.isdigit():  # there is none, or the colons are those of an address of IPv6
+    if not port.isdigit():  # no port, or the colons are those of an IPv6 address
         return Server(text.rpartition("@")[2].strip("[]"), default)
     return Server(host.strip("[]"), int(port))

@@ -69,7 +69,7 @@ compiler Java would set aside too little room for code."""
 LIGHT = {_JAVA_OPTIONS: LIGHT_JAVA}
 """Settings of a session whose Java has little to do: it is ready in two thirds of the time."""
 
-# PySpark prints each error with its Java stack before it raises it; whoever catches it decides what to print.
+# PySpark prints each error with its Java stack before it raises it; the code that catches it decides what to print.
 _CHATTER = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 _LOOPBACK = "127.0.0.1"
@@ -207,7 +207,7 @@ def borrowed(
 def _here(master: str) -> dict[str, str]:
     """What a driver on this machine needs: its own Python for the workers, and an address that needs no network.
 
-    Machines of a cluster are taken to have their Python in the same place, unless somebody says where.
+    Machines of a cluster are taken to have their Python in the same place, unless a setting says where.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not master.startswith("local"):

@@ -21,7 +21,7 @@ def open_topics(uri: str) -> FileTopics:
     """The topics behind a URI. Nothing needs to be there yet."""
     scheme = uri.partition(":")[0].lower() if ":" in uri else ""
     if scheme not in _SCHEMES:
-        raise OptionError("topics", f"{scheme or 'no scheme'!r} is none of {', '.join(_SCHEMES)}")
+        raise OptionError("topics", f"{scheme or 'no scheme'!r} is not one of {', '.join(_SCHEMES)}")
     return _SCHEMES[scheme](uri)
 
 

@@ -133,7 +133,9 @@ class Appending:
         with _locked(self._folder) as lock:
             for tail in self._tails.values():
                 if tail.first > tail.began != end_of(tail.folder):
-                    raise TopicError(tail.topic, f"somebody else appended to partition {tail.partition} meanwhile")
+                    raise TopicError(
+                        tail.topic, f"another program appended to partition {tail.partition} meanwhile; try again"
+                    )
             for hidden, path in self._written:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 clock = max(time.time_ns() // _MS, os.fstat(lock).st_mtime_ns // _MS + 1) * _MS

@@ -137,7 +137,7 @@ class _Changefeed:
             at = (topic, partition(row, self.delivery.rule_of(row.table), self.count))
             groups.setdefault(at, []).append(row)
         self.waiting.clear()
-        # Partitions are written to independently; nobody promises which comes first.
+        # Partitions are written to independently; their order is not guaranteed.
         places = list(groups)
         self.random.shuffle(places)
         yield from (Packet(*place, tuple(groups[place])) for place in places)

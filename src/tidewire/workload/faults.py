@@ -68,7 +68,7 @@ def _ts(event: Event) -> int | None:
 
 
 def _without_tail(packets: list[Packet], known: int, random: Random) -> Iterator[Packet]:
-    """Without some of the last rows of each partition: those that nobody said had arrived."""
+    """Messages without some of the last rows of each partition: those that were not acknowledged."""
     first = len(packets)
     while first and packets[first - 1].holds_rows and (_first_ts(packets[first - 1]) or 0) > known:
         first -= 1
@@ -84,7 +84,7 @@ def _without_tail(packets: list[Packet], known: int, random: Random) -> Iterator
 def disordered(packets: list[Packet], random: Random) -> list[Packet]:
     """Rows of a partitioned table, one of its partitions after the other.
 
-    Each keeps its own order; between two packets that are for everybody nobody promises more.
+    Each keeps its own order; between two broadcast messages no other order is guaranteed.
     """
     out: list[Packet] = []
     for rows, stretch in _stretches(packets):
@@ -175,7 +175,7 @@ def _apart(first: list[Packet], second: list[Packet]) -> bool:
 
 
 def unannounced(packets: list[Packet], random: Random) -> list[Packet]:
-    """Tables that are older than the feed: nobody says CREATE TABLE, and their BOOTSTRAP comes after the first rows."""
+    """Tables that are older than the feed: without CREATE TABLE, and with BOOTSTRAP after the first rows."""
     first_rows = next((at for at, packet in enumerate(packets) if packet.holds_rows), 0)
     out: list[Packet] = []
     late: list[Packet] = []

@@ -76,7 +76,7 @@ def produce(
 
 def _fault(name: str) -> Fault:
     if name not in FAULTS:
-        raise OptionError("fault", f"{name!r} is none of {', '.join(FAULTS)}")
+        raise OptionError("fault", f"{name!r} is not one of {', '.join(FAULTS)}")
     return FAULTS[name]
 
 

@@ -1,4 +1,4 @@
-"""What tables look like: some with a meaning, one with every type, and as many random ones as anybody wants."""
+"""The tables of a workload: some with a meaning, one with every type, and any number of random ones."""
 
 from __future__ import annotations
 

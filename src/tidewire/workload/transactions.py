@@ -52,7 +52,7 @@ Touched = set[tuple[TableName, Key]]
 """The rows that a moment has changed: none is changed twice."""
 
 _MOST_TRIES = 20
-"""For a row nobody has touched; then the transaction does without."""
+"""How often a row is looked for that the transaction has not changed yet; then it goes on without one."""
 
 
 class Writer:

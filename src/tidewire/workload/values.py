@@ -1,6 +1,7 @@
 """Random values for columns of every type.
 
-Dates that the calendar does not have are left out: no target has a type for them, so nobody could say what is right.
+Dates that the calendar does not have are left out: no target has a type for them, so there
+is no right result to compare with.
 """
 
 from __future__ import annotations

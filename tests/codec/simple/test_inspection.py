@@ -24,8 +24,8 @@ def test_inspection_covers_every_byte(name: str) -> None:
 
 def test_inspection_goes_as_far_as_a_lie() -> None:
     for value, reason in (
-        ("18", "12 is none of 12 choices"),
-        ("15", "-11 is none of 12 choices"),
+        ("18", "12 is not one of 12 choices"),
+        ("15", "-11 is not one of 12 choices"),
         ("16 80", "1 bytes were expected, 0 are left"),
         ("16 04 04 02 0e 01 61 61", "-1 bytes were expected, 2 are left"),
         ("16 02 02 02 00 00 00 00 00 fe ff ff ff ff ff ff ff ff 01", "1 bytes were expected, 0 are left"),

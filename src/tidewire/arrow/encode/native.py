@@ -181,7 +181,7 @@ def _partition(rows: pa.RecordBatch, *_: Any) -> pa.Array:
 
 
 def _table_id(rows: pa.RecordBatch, table: TableSchema, _: Resources) -> pa.Array:
-    """The partition's id, or the table's where there is none; NULL for 0."""
+    """The partition's id, or the table's if it has no partitions; NULL for 0."""
     zero, partitions = pa.scalar(0, pa.int64()), rows.column("_partition")
     there = pc.fill_null(pc.not_equal(partitions, zero), False)
     return pc.if_else(there, partitions, pa.scalar(table.table_id or None, pa.int64()))

@@ -192,7 +192,7 @@ class _Deleted:
 class _Changed:
     """Messages with a record, and with a key or without one.
 
-    A key has to say the same as the record, so that whoever reads the row's values has also read the key's. ``same``
+    The key must be equal to the record's key columns, so reading the record also reads the key. ``same``
     are the places of the key's columns in the record.
     """
 

@@ -113,7 +113,7 @@ class _Dictionary:
         self._shapes: list[_Shape] = []
 
     def name(self, term: int) -> str:
-        """The name behind a number; ``IndexError`` where there is none."""
+        """The name behind a number; raises ``IndexError`` if there is no such name."""
         if term < NO_TERM:
             raise IndexError(term)
         return "" if term == NO_TERM else self.terms[term]

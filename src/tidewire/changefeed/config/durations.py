@@ -34,7 +34,7 @@ class Nanoseconds(int):
 
 
 def parse_duration(text: str) -> Nanoseconds:
-    """A duration from Go's text; ``ValueError`` where it is none.
+    """Parse a duration in Go's form; raises ``ValueError`` if it is not valid.
 
     >>> int(parse_duration("1m30s"))
     90000000000

@@ -99,7 +99,7 @@ PARAMETERS: Mapping[str, Parameter] = {
 def overlaid(uri: SinkURI, config: ReplicaConfig) -> Reading:
     """The configuration with the URI's parameters put over it, an explicit ``false`` too.
 
-    A parameter nobody knows, or that means nothing to this sink, is ignored with a warning, as TiCDC does.
+    An unknown parameter, or one that does not apply to this sink, is ignored with a warning, as TiCDC does.
     """
     warnings = []
     for name, text in uri.parameters.items():

@@ -21,7 +21,7 @@ SPOKEN: Mapping[SinkKind, frozenset[str]] = {
 
 
 def protocol_name(text: str | None) -> str:
-    """The plain name of a protocol, without case and aliases; the text itself where nobody knows it."""
+    """The plain name of a protocol, without case and aliases; the text itself if it is unknown."""
     name = (text or "").lower()
     name = ALIASES.get(name, name)
     return name if name in KNOWN else text or ""

@@ -179,7 +179,7 @@ TEXTS: Mapping[type, Callable[[Any], Any]] = {
 
 
 def written(section: Any, names: Naming, redact: bool = False) -> dict[str, Any]:
-    """A section as a document. What nobody gave is left out."""
+    """A section as a document. Keys that were not given are left out."""
     named = ((names(item)[:1], getattr(section, item.name), item.default) for item in dataclasses.fields(section))
     return {
         name: _written(value, names, redact)

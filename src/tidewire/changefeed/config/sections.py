@@ -1,6 +1,6 @@
 """The sections of a replica configuration, as a file or the Open API has them.
 
-A field is named as in the file, with underscores. ``None`` is a key that nobody gave, or that does not belong to the
+A field is named as in the file, with underscores. ``None`` is a key that was not given, or that does not belong to the
 sink. Values are as they were written; what they may be is a matter of ``validate``.
 """
 

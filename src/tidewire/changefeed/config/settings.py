@@ -33,7 +33,7 @@ class DateSeparator(StrEnum):
 class KafkaSettings:
     """How to reach a broker and how to write to it. Times are seconds.
 
-    ``partition_num`` is ``None`` where nobody gave one: an existing topic keeps its count, a new one gets three.
+    ``partition_num`` is ``None`` if it was not given: an existing topic keeps its count, a new one gets three.
     ``kafka_version`` is ``None`` where the broker is asked.
     """
 

@@ -75,13 +75,13 @@ class SinkURI:
 
     @classmethod
     def parse(cls, text: str) -> SinkURI:
-        """A URI from its text; ``CDC:ErrSinkURIInvalid`` where it is none or its scheme is unknown."""
+        """Parse a sink URI; raises ``CDC:ErrSinkURIInvalid`` if it is not valid or its scheme is unknown."""
         scheme, colon, rest = text.strip().partition(":")
         scheme = scheme.lower()
         if not text.strip():
             raise ChangefeedError(INVALID, "sink-uri is empty; give one such as kafka://127.0.0.1:9092/topic")
         if not colon or scheme not in SCHEMES:
-            raise _invalid(text, f"its scheme is none of {', '.join(SCHEMES)}")
+            raise _invalid(text, f"its scheme is not one of {', '.join(SCHEMES)}")
         rest, _, query = rest.partition("#")[0].partition("?")
         authority, path = _split(rest)
         info, _, hosts = authority.rpartition("@")

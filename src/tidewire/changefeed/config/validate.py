@@ -24,7 +24,7 @@ from tidewire.model import TableName, TableSchema
 class Request:
     """Everything a changefeed is made of.
 
-    ``now`` is the newest timestamp upstream, and the start where ``start_ts`` is 0. A ``target_ts`` of 0 is none.
+    ``now`` is the newest timestamp upstream, and the start where ``start_ts`` is 0. A ``target_ts`` of 0 means no end.
     ``taken`` are the ids of other changefeeds; ``server`` and ``time_zone`` those of the server.
     """
 

@@ -1,4 +1,4 @@
-"""Who may ask: a token, or a user and a password, or nobody but this machine."""
+"""Authentication: a token, or a user and a password; without either, only requests from this machine."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Credentials:
 class Guard:
     """Lets requests in. Without credentials only those that were sent to this machine, and by no other site's page.
 
-    ``open_to_all`` asks nothing of anybody.
+    ``open_to_all`` lets every request in.
     """
 
     credentials: Credentials = field(default_factory=Credentials)

@@ -112,7 +112,7 @@ def _config(body: Mapping[str, Any]) -> ReplicaConfig | None:
 
 
 def _refuse_files(config: ReplicaConfig) -> None:
-    """``@file`` in rules would let anybody who may ask the server read its files."""
+    """Refuse ``@file`` in rules: it would let API clients read files of the server."""
     matchers = [config.filter.rules]
     matchers += [rule.matcher for rule in config.filter.event_filters]
     matchers += [rule.matcher for rule in config.sink.dispatchers]

@@ -27,7 +27,7 @@ from tidewire.secrets import redacted
 Document: TypeAlias = dict[str, Any]
 
 _ADMIN_JOBS: Mapping[State, int] = {State.STOPPED: 1, State.FAILED: 1, State.REMOVED: 3, State.FINISHED: 4}
-"""``admin_job_type``: what somebody, or the server itself, last did about a changefeed; nothing where it runs."""
+"""``admin_job_type``: the last operation on a changefeed, by a user or by the server; empty while it runs."""
 
 _TROUBLED = frozenset({State.WARNING, State.FAILED})
 """The states in which the last error still counts."""

@@ -43,7 +43,7 @@ def processors(call: Call) -> Answer:
 
 
 def resign(call: Call) -> Answer:
-    """``POST /owner/resign``: there is nobody to hand over to, so nothing changes."""
+    """``POST /owner/resign``: a single server cannot hand over, so nothing changes."""
     return json_answer(NOTHING)
 
 

@@ -43,7 +43,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A changefeed. A ``target_ts`` of 0 is none."""
+    """A changefeed. A ``target_ts`` of 0 means no end."""
 
     key: FeedKey
     sink_uri: Secret

@@ -39,7 +39,7 @@ _NAMESPACE = re.compile(r"[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What somebody wants a changefeed to be. Without an id it gets one; 0 is no timestamp."""
+    """A changefeed to create. Without an id it gets one; a timestamp of 0 means that it was not given."""
 
     sink_uri: Secret = NO_SECRET
     changefeed_id: str = ""
@@ -50,7 +50,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What somebody wants changed; ``None`` and 0 leave it as it is."""
+    """Changes of a changefeed; ``None`` and 0 leave a setting as it is."""
 
     sink_uri: Secret | None = None
     config: ReplicaConfig | None = None
@@ -138,7 +138,7 @@ class Service:
         return [self._view(feed) for feed in self._store.feeds(namespace)]
 
     def view(self, key: FeedKey) -> View:
-        """One changefeed; ``CDC:ErrChangeFeedNotExists`` where there is none."""
+        """One changefeed; raises ``CDC:ErrChangeFeedNotExists`` if it does not exist."""
         return self._view(self._feed(key))
 
     def update(self, key: FeedKey, change: Change) -> View:

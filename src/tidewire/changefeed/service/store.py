@@ -1,6 +1,6 @@
 """Changefeeds in an SQLite file, where a restart finds them.
 
-Sink URIs and configurations are kept with their passwords, so nobody but the owner of the file may read it.
+Sink URIs and configurations are kept with their passwords, so only the owner of the file may read it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ _LIFE = "state", "life"
 class Store:
     """The changefeeds of a server. Any thread may use it; two servers may not.
 
-    What a changefeed is, how far it is and how it is doing are written apart, so that nobody undoes another's change.
+    A changefeed's definition, progress and state are stored separately, so that one writer does not overwrite
+    another's change.
     """
 
     def __init__(self, folder: Path | str) -> None:

@@ -1,4 +1,4 @@
-"""One changefeed in a thread of its own, run again after errors until somebody stops it."""
+"""One changefeed in a thread of its own, restarted after errors until it is stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WorkerHooks(Protocol):
         ...
 
     def failed(self, error: Exception) -> float | None:
-        """A try went wrong. How many seconds to wait before the next one; ``None`` where there is none."""
+        """A run failed. Returns the seconds to wait before the next one; ``None`` if there is no next one."""
         ...
 
     def ended(self) -> None:

@@ -17,7 +17,7 @@ class Queue(Protocol):
     """Topics with ordered partitions."""
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; it is made if there is none of that name."""
+        """The number of partitions of a topic; the topic is created if it does not exist."""
         ...
 
     def send(self, topic: str, partition: int, messages: Iterable[Message]) -> None:

@@ -16,7 +16,7 @@ class BlackholeSink:
         self.ddls_taken = 0
 
     def begin(self, tables: Sequence[TableSchema]) -> None:
-        """There is nobody to tell."""
+        """Do nothing."""
 
     def rows(self, changes: Sequence[RowChange]) -> None:
         """Count changes."""
@@ -31,7 +31,7 @@ class BlackholeSink:
         self.ddls_taken += 1
 
     def watermark(self, ts: int, tables: Iterable[TableName]) -> None:
-        """Nobody reads here."""
+        """Do nothing."""
 
     def flush(self) -> None:
         """Everything is as safe as it gets."""

@@ -34,7 +34,7 @@ class FileQueue:
         self._appending: Appending | None = None
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; it is made if there is none of that name."""
+        """The number of partitions of a topic; the topic is created if it does not exist."""
         return self._counts.of(topic)
 
     def send(self, topic: str, partition: int, messages: Iterable[Message]) -> None:

@@ -45,7 +45,7 @@ class Source(Protocol):
     """A stream of changes in the order of their commit timestamps; the rows of one transaction are together."""
 
     def now(self) -> int:
-        """The newest timestamp upstream: what ``start-ts`` is when nobody gives one."""
+        """The newest timestamp upstream: the default of ``start-ts``."""
         ...
 
     def tables(self) -> Sequence[TableSchema]:

@@ -173,7 +173,7 @@ class Encoder:
     def registered(
         self, part: str, table: TableSchema, schema_of: Callable[[TableSchema, Options], RecordSchema | None]
     ) -> Registered | None:
-        """A table's schema for keys or values, registered if it was not; ``None`` where there is none."""
+        """A table's schema for keys or values, registered if needed; ``None`` if the table has no key columns."""
         key = (part, table.name, table.version)
         known = self._schemas.get(key)
         if known is not None and known.columns == table.columns:

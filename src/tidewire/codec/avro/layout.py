@@ -87,7 +87,7 @@ class Layout:
 
 
 def read_layout(schema: str, schema_id: int) -> Layout:
-    """The layout of a registered schema; ``DecodeError`` where it is none that TiCDC makes."""
+    """The layout of a registered schema; raises ``DecodeError`` if TiCDC does not make such a schema."""
     part = f"schema {schema_id}"
     text = schema.encode("utf-8", "surrogatepass")
     return _layout(Reader(read_json(text, PROTOCOL, part), PROTOCOL, part), may_nest=True)
@@ -139,7 +139,7 @@ def _slot(reader: Reader, *, may_nest: bool) -> Slot:
 
 def _op(raw: bytes) -> Op:
     if raw not in _OPS:
-        raise ValueError(f"{raw[:20]!r} is none of c, u and d")
+        raise ValueError(f"{raw[:20]!r} is not one of c, u and d")
     return _OPS[raw]
 
 

@@ -38,7 +38,7 @@ def namespace(keyspace: str, schema: str) -> str:
 
 
 def topic_of(table: TableName) -> str:
-    """The topic of a table where nobody said otherwise: ``{schema}_{table}``."""
+    """The default topic of a table: ``{schema}_{table}``."""
     return _NOT_TOPIC.sub("_", f"{table.schema}_{table.table}")[:_LONGEST_TOPIC]
 
 

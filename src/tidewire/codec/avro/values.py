@@ -81,7 +81,7 @@ def _number_of(text: str, highest: int) -> int:
     except ValueError:
         number = -1
     if not 0 <= number <= highest:
-        raise ValueError(f"{grammar.shown(text)} is none of the allowed names")
+        raise ValueError(f"{grammar.shown(text)} is not one of the allowed names")
     return number
 
 

@@ -29,7 +29,7 @@ def _quote(text: str | bytes) -> bytes:
 
 
 class _Pair(NamedTuple):
-    """One event's key and value, framed by nobody yet."""
+    """The key and the value of one event, not yet wrapped in a message."""
 
     key: bytes
     value: bytes

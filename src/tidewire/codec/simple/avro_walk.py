@@ -28,7 +28,7 @@ class Walk:
         self._at = 0
 
     def to_the_end(self) -> None:
-        """Go all the way; ``ValueError`` where there is none."""
+        """Walk the whole path; raises ``ValueError`` if a step of it does not exist."""
         self._over(self._schema, "")
         if self._at < len(self._data):
             raise ValueError(f"{len(self._data) - self._at} bytes after the end of the message")
@@ -82,7 +82,7 @@ class Walk:
     def _index(self, choices: list[Any]) -> int:
         index = self._long()
         if not 0 <= index < len(choices):
-            raise ValueError(f"{index} is none of {len(choices)} choices")
+            raise ValueError(f"{index} is not one of {len(choices)} choices")
         return index
 
     def _long(self) -> int:

@@ -33,7 +33,7 @@ from tidewire.model.grammar import shown
 
 
 class Encoder:
-    """Events to messages, one each. It remembers nothing: whoever sends rows sends their schema first."""
+    """Events to messages, one each. It keeps no state: the caller must send a table's schema before its rows."""
 
     def __init__(self, options: Options = Options(), resources: Resources = Resources()) -> None:
         self.options = options
@@ -95,7 +95,7 @@ class Encoder:
                 raise self._too_large(table, value)
             case LargeMessage.HANDLE_KEY_ONLY:
                 if not columns:
-                    # The server sends such a row without any column, and nobody can tell then which row it was.
+                    # The server sends such a row without any column, so a reader cannot tell which row it was.
                     raise EncodeError(PROTOCOL, f"a change of {table} is too large and the table has no handle key")
             case LargeMessage.CLAIM_CHECK:
                 mark["claimCheckLocation"] = self._packing.check_in(Message(None, value))

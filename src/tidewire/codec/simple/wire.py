@@ -55,5 +55,5 @@ class Format(Protocol):
         ...
 
     def read_value(self, column: Column, raw: Any) -> Value:
-        """The value behind what stands in ``data`` or ``old``; ``ValueError`` where it is none."""
+        """The value of a member of ``data`` or ``old``; raises ``ValueError`` if it is not a valid one."""
         ...

@@ -46,7 +46,7 @@ _DATE_DIGITS = {8: (4, 8), 14: (4, 14), 5: (2, 6), 6: (2, 6), 11: (2, 12), 12: (
 
 
 def moment_of(value: Sql) -> Moment | None:
-    """A value as a day and a time; ``None`` where it is none."""
+    """A value as a day and a time; ``None`` if it is not one."""
     match value:
         case None | Json() | Time():
             return None
@@ -58,7 +58,7 @@ def moment_of(value: Sql) -> Moment | None:
 
 
 def seconds_of(value: Sql) -> Decimal | None:
-    """A value as a span of time in seconds; ``None`` where it is none. The number 123456 is 12:34:56."""
+    """A value as a span of time in seconds; ``None`` if it is not one. The number 123456 is 12:34:56."""
     match value:
         case None | Json():
             return None

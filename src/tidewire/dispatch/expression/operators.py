@@ -77,7 +77,7 @@ def between(value: Sql, low: Sql, high: Sql) -> Sql:
 
 
 def member(value: Sql, *members: Sql) -> Sql:
-    """IN: unknown where it is none of them and one of them is NULL."""
+    """IN: unknown if no value is equal and one of them is NULL."""
     return either(*(comparing(lambda order: order == 0)(value, each) for each in members))
 
 
@@ -118,7 +118,7 @@ def _like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
 
 @strict
 def regexp(value: Sql, pattern: Sql) -> Sql:
-    """REGEXP: does a pattern match somewhere? A pattern that is none matches nowhere."""
+    """REGEXP: does a pattern match somewhere? An invalid pattern does not match."""
     text, wanted = text_of(value), text_of(pattern)
     try:
         search = searching(wanted.text, ignore_case=ignores_case(common_collation(text, wanted)))

@@ -86,7 +86,7 @@ def _joined(separator: str, values: tuple[Sql, ...] | list[Sql]) -> Sql:
 
 
 def trimmed(left: bool = True, right: bool = True) -> Function:
-    """TRIM from one side or both: what is to go is a space where nobody says otherwise."""
+    """TRIM from one side or both; it removes spaces unless a text is given."""
 
     @strict
     def trim(value: Sql, away: Sql = Text(" ")) -> Sql:

@@ -12,7 +12,7 @@ from tidewire.model import Date, Time
 
 
 def _of_moment(part: Callable[[Moment], Sql]) -> Function:
-    """A function of a day and its time; NULL where the value is none."""
+    """A function of a day and its time; NULL if the value is not a date."""
 
     def function(value: Sql) -> Sql:
         moment = moment_of(value)

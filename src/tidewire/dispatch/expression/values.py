@@ -136,7 +136,7 @@ def _moment_number(text: str) -> Number:
 
 
 def truth(value: Sql) -> bool | None:
-    """Is a value true? ``None`` where nobody knows."""
+    """Is a value true? ``None`` if it is unknown."""
     return None if value is None else number_of(value) != 0
 
 

@@ -1,7 +1,7 @@
 """The files of a Delta table: the actions of its log that describe them, read and made.
 
 A table's files are listed by Delta once. After that, each version is one small document in the log, which says which
-files came and went, whoever committed it.
+files were added and removed, also if another program committed it.
 """
 
 from __future__ import annotations

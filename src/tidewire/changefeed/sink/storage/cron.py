@@ -23,7 +23,7 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str) -> Cron:
-        """Moments from their text; ``CDC:ErrStorageSinkInvalidConfig`` where it is none."""
+        """Parse a cron expression; raises ``CDC:ErrStorageSinkInvalidConfig`` if it is not valid."""
         fields = text.split()
         try:
             seconds, minutes, hours, days, months, weekdays = (

@@ -19,7 +19,7 @@ class _Known:
 
 
 class Versions:
-    """The tables' versions. ``now`` tells how far the changefeed is: the version of a table nobody has filed yet."""
+    """The tables' versions. ``now`` gives the changefeed's progress: the version of a table without a schema file."""
 
     def __init__(self, store: Storage, layout: Layout, now: Callable[[], int], *, column_ids: bool = False) -> None:
         self._store = store

@@ -1,6 +1,6 @@
 """What an ALTER TABLE makes of a table's shape, also where it gives its rows values that no statement has.
 
-Whoever follows the rows cannot go past such a statement; whoever reads the log can, because the next rows have the
+A row consumer must stop at such a statement; a binlog reader can continue, because the next rows have the
 values.
 """
 

@@ -11,7 +11,7 @@ _WAITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 10)
 
 
 class Retries:
-    """Waits between attempts, longer each time; whoever sets ``closing`` ends a wait."""
+    """Waits between attempts, longer each time. Setting ``closing`` ends a wait."""
 
     def __init__(self, closing: Event) -> None:
         self._closing = closing

@@ -17,7 +17,7 @@ _FIRST_ID = 101
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """Tables, databases with the collation of their new tables, and sequences, whose rows are nobody's business.
+    """Tables, databases with the collation of their new tables, and sequences, whose rows are not replicated.
 
     ``folded``: the server compares names without regard to case. ``next_id`` is for the next table that is made.
     """

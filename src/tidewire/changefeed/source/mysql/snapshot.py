@@ -30,11 +30,11 @@ from tidewire.model import Ddl, DdlType, Generated, RowChange, TableName, TableS
 
 CHUNK_ROWS = 1000
 _IN_THE_WAY = frozenset({1146, 1205, 1213, 1412})
-"""The table is gone, or somebody holds it, or waits for it too, or it is not the one of the snapshot any more."""
+"""Server errors of a table that was dropped, locked, part of a deadlock, or changed since the snapshot began."""
 
 
 class Disturbed(Exception):
-    """Somebody changed a table in the meantime. It stays inside this package."""
+    """Another client changed a table meanwhile. This exception does not leave the package."""
 
     def __str__(self) -> str:
         return "statements such as ALTER TABLE run all the time, so no snapshot can be taken"
@@ -134,7 +134,7 @@ class Snapshot:
             status = {name: value or b"" for name, value in ask("SHOW STATUS LIKE 'binlog_snapshot_%'")}
             file, position = status[b"Binlog_snapshot_file"].decode(), int(status[b"Binlog_snapshot_position"])
             return file, position, _mariadb_gtid(self._session, file, position)
-        # MySQL does not tell a snapshot's place in the log, so nobody may write between the two.
+        # MySQL does not report a snapshot's binlog position, so writes must be blocked between the two.
         try:
             ask("FLUSH TABLES WITH READ LOCK")
             ask("START TRANSACTION WITH CONSISTENT SNAPSHOT")

@@ -114,7 +114,7 @@ class _Reading:
             self._follower.interrupted()
 
     def go_on(self, retries: Retries) -> Iterator[Upstream]:
-        """Changes until the connection breaks or somebody closes the source."""
+        """Yield changes until the connection breaks or the source is closed."""
         with Session(self._settings) as session:
             facts = look_at(session, self._settings)
             if self._follower is None:

@@ -66,7 +66,7 @@ _PARAMETERS: Mapping[str, Callable[[str, str], Any]] = {
 
 
 def read_uri(uri: str) -> Settings:
-    """The settings in ``mysql://user:password@host:port/?name=value``; ``ChangefeedError`` where it is none.
+    """The settings in ``mysql://user:password@host:port/?name=value``; raises ``ChangefeedError`` if it is not valid.
 
     >>> read_uri("mysql://reader:p%40ss@db.example:3307/?snapshot=false").address
     'db.example:3307'

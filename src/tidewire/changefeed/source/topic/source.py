@@ -1,6 +1,6 @@
 """Topics as a source: messages decoded, put in commit order at watermarks, and told once.
 
-A protocol without watermarks is passed on in the order of its offsets, and nobody can say what is missing.
+Without watermarks, changes are passed on in the order of their offsets, and gaps cannot be detected.
 """
 
 from __future__ import annotations
