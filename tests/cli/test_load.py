@@ -42,13 +42,15 @@ def test_a_dump_is_loaded_shown_and_continued(spark: SparkSession, tmp_path: Pat
     }
     again = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.accounts,test.wide")
     assert (again.exit_code, "these tables were loaded before" in again.stdout) == (0, True), again.output
+    beside = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.metrics", "--config", file)
+    assert beside.exit_code == 0, beside.output
     synced = run("sync", place, target, "-p", "canal-json", "--once", "--until", later["ts"], "--config", file)
     assert synced.exit_code == 0, synced.output
     assert list(staging.rglob("*.parquet"))
     shown = run("show", target, "test.accounts", "--output", "json")
     rows = [[*json.loads(line).values()] for line in shown.stdout.splitlines()]
     assert sorted(map(json.dumps, rows)) == sorted(map(json.dumps, later["tables"]["test.accounts"]["rows"]))
-    late = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.metrics")
+    late = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.sessions")
     assert late.exit_code == 2
     assert "what changed since then would be lost" in late.stderr
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from sync.scenes import P0, P1, Scene, T, ddl, delete, put, shaped, watermark
 from sync.upstream import column
 from tidewire.ddl.edits import AddColumn, AlterTable, CreateTable, DropDatabase, DropTable, RenameTable, TruncateTable
+from tidewire.errors import LoadError
 from tidewire.model import Position, TableName
 from tidewire.sync.holds import release
 from tidewire.sync.loads import LoadedTable, plan_load
@@ -27,6 +32,11 @@ def loaded(scene: Scene, ts: int, *names: TableName, rejected: tuple[Rejected, .
     return planned
 
 
+def left_out(planned: Planned) -> Planned:
+    """A plan after which the target does not have the tables."""
+    return replace(planned, state=replace(planned.state, target_tables={T.folded: None}))
+
+
 def test_a_load_creates_and_fills_its_tables() -> None:
     file = StagedFile("f", shaped(T), Partition("load", 0), 2, 50, 50, 0, 1)
 
@@ -39,6 +49,30 @@ def test_a_load_creates_and_fills_its_tables() -> None:
     assert planned.publication is not None
     assert (planned.publication.ts, planned.publication.held, planned.publication.rows_since) == (50, {}, {})
     assert planned.done == (file,)
+
+
+def test_tables_are_loaded_beside_others() -> None:
+    scene = Scene()
+    loaded(scene, 50, T)
+    scene.flow(put(40, 9, "z"), watermark(45), put(60, 1, "a"), put(60, 1, "b", shaped(U)))
+
+    loaded(scene, 55, U)
+    scene.flow(put(56, 2, "c", shaped(U)), watermark(100))
+
+    assert (scene.table(), scene.table(U)) == ({1: "a"}, {1: "b", 2: "c"})
+    with pytest.raises(LoadError, match=r"d\.t is there already: leave it out with --tables"):
+        plan_load(scene.state, [LoadedTable(shaped(T), ())], 100, Rules())
+    with pytest.raises(LoadError, match="read its topic up to 100, past the moment 99 of the load"):
+        plan_load(scene.state, [LoadedTable(shaped(TableName("d", "v")), ())], 99, Rules())
+
+
+def test_a_table_that_the_sync_left_out_can_be_loaded() -> None:
+    scene = Scene()
+    scene.commit(left_out(loaded(scene, 50, T)))
+
+    loaded(scene, 50, T)
+
+    assert scene.state.target_tables[T.folded] is not None
 
 
 def test_changes_up_to_the_load_are_replays() -> None:
