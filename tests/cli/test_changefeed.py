@@ -233,8 +233,8 @@ def test_a_user_and_a_password_may_stand_together(tmp_path: Path, flags: str) ->
     ("flags", "words"),
     [
         ("--upstream workload://1 --addr 0.0.0.0:0", "is open to other machines"),
-        ("--upstream workload://1 --addr nowhere", "is no HOST:PORT"),
-        ("--upstream workload://1 --addr 127.0.0.1:99999", "is no HOST:PORT"),
+        ("--upstream workload://1 --addr nowhere", "is not HOST:PORT"),
+        ("--upstream workload://1 --addr 127.0.0.1:99999", "is not HOST:PORT"),
         ("--upstream workload://1 --basic-user me", "TIDEWIRE_BASIC_PASSWORD"),
         ("--upstream workload://1 --basic-password word", "--basic-user"),
         ("--upstream workload://1 --tz Nowhere/Land", "there is no time zone"),

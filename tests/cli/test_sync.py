@@ -322,7 +322,7 @@ sasl-password = "${PASSWORD}"
             ("--max-offsets-per-batch", 5),
             "source.max-offsets-per-batch: only a Kafka source has it",
         ),
-        (BROKEN, ("kafka://localhost:many/orders",), "one of its brokers is no host and port"),
+        (BROKEN, ("kafka://localhost:many/orders",), "one of its brokers is not a host and port"),
         (
             "max-offsets-per-batch = 5\n" + BROKEN,
             ("file:topics",),
@@ -339,7 +339,7 @@ sasl-password = "${PASSWORD}"
         (
             BROKEN + '[catalog.lake]\ntype = "rest"\n[catalog.pond]\ntype = "glue"',
             (),
-            "option catalog: which one? There are lake, pond",
+            "option catalog: name one of lake, pond",
         ),
         (
             BROKEN.replace('target = "lake"', 'target = "s3://bucket/lake"'),

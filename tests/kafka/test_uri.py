@@ -72,9 +72,9 @@ def test_our_own_options() -> None:
     [
         ("kafka:///orders", "it names no broker; write kafka://host:9092/topic"),
         ("kafka://a:1,/orders", "one of its brokers is empty"),
-        ("kafka://a:x/orders", "one of its brokers is no host and port"),
+        ("kafka://a:x/orders", "one of its brokers is not a host and port"),
         ("kafka://a:1/%zz", "a percent sign must be followed by two hexadecimal digits"),
-        ("kafka://user:secret@a:1/orders", "give sasl-user and sasl-password"),
+        ("kafka://user:secret@a:1/orders", "use sasl-user and sasl-password"),
         ("kafka://a:1", "name a topic after the brokers"),
         ("kafka://a:1/orders?pattern=x", "name a topic after the brokers"),
         ("kafka://a:1/?pattern=(", "not a regular expression"),

@@ -395,7 +395,7 @@ def test_what_cannot_work_is_refused_before_anything_runs(spark: SparkSession) -
         (lambda: tw.decode(df, "canal-json", tables="orders"), "not of the form schema.table"),
         (lambda: tw.rows(df, "canal-json", "orders"), "not of the form schema.table"),
         (lambda: tw.rows(df, "canal-json", "shop.orders", schema="a boolean"), "boolean is not one of int, bigint"),
-        (lambda: tw.rows(df, "canal-json", "shop.orders", schema="_op int"), "_op: the name is taken"),
+        (lambda: tw.rows(df, "canal-json", "shop.orders", schema="_op int"), "_op: tw.rows adds"),
         (lambda: tw.learn(stream, "simple"), "it is a stream"),
         (lambda: tw.Schemas.from_json("[]"), "not the JSON text of learned schemas"),
     ):

@@ -57,7 +57,7 @@ def test_columns_that_are_not_selected_are_dropped() -> None:
     ],
 )
 def test_a_key_stays_a_key(rule: dict[str, object], path: str) -> None:
-    with pytest.raises(OptionError, match="a key can be hashed") as caught:
+    with pytest.raises(OptionError, match="can only be masked with hash") as caught:
         ruled(**rule).masked(USERS)
 
     assert caught.value.name == path

@@ -40,7 +40,7 @@ class Address(NamedTuple):
 def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> Address:
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found[3]) > 65535:
-        raise click.BadParameter(f"{text!r} is no HOST:PORT, as in 127.0.0.1:8300 or [::1]:8300")
+        raise click.BadParameter(f"{text!r} is not HOST:PORT, as in 127.0.0.1:8300 or [::1]:8300")
     return Address(found[1] or found[2] or "0.0.0.0", int(found[3]))
 
 

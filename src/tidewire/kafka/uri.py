@@ -104,7 +104,9 @@ class KafkaAddress:
         authority, _, path = rest.partition("/")
         try:
             if "@" in authority:
-                raise ValueError("user and password do not stand before the brokers; give sasl-user and sasl-password")
+                raise ValueError(
+                    "user and password cannot be given before the brokers; use sasl-user and sasl-password"
+                )
             brokers = brokers_of(authority)
             topics = tuple(decoded(topic) for topic in path.strip("/").split(",") if topic)
             given = parameters_of(query)
@@ -136,7 +138,7 @@ def _broker(part: str) -> str:
         host, _, port = part.partition(":")
     port = port or str(_DEFAULT_PORT)
     if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= _LARGEST_PORT:
-        raise ValueError("one of its brokers is no host and port; write user and password percent-encoded")
+        raise ValueError("one of its brokers is not a host and port; write user and password percent-encoded")
     return f"{host}:{port}"
 
 

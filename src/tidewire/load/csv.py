@@ -66,7 +66,7 @@ def read_header(stream: BinaryIO, dialect: Dialect) -> tuple[tuple[str, ...], in
     size = data.find(dialect.line_end) + len(dialect.line_end) if dialect.line_end in data else len(data)
     fields = _record(data[:size], 0, _Grammar(dialect))
     if fields is None or None in fields[0]:
-        raise ValueError("its first line is no header; give no-header or the separator and delimiter of the dump")
+        raise ValueError("its first line is not a header; give no-header or the separator and delimiter of the dump")
     return tuple((name or b"").decode() for name in fields[0]), size
 
 

@@ -73,5 +73,7 @@ class _Learned:
         if known is not None:
             return known
         if self._registry is None:
-            raise RegistryError("learned schemas", f"schema {schema_id} is not among them: learn the topic again")
+            raise RegistryError(
+                "learned schemas", f"schema {schema_id} was not learned: call tw.learn for this topic again"
+            )
         return self._registry.schema(schema_id)

@@ -95,7 +95,9 @@ class Publications:
         found = self.newest(at)
         if found is None:
             when = "" if at is None else f" that is not after {at}"
-            raise SyncError(f"{self._storage.uri} has no publication{when}: no sync has come so far yet")
+            raise SyncError(
+                f"{self._storage.uri} has no publication{when}: start tidewire sync, or ask for a later TSO"
+            )
         return found
 
     def names(self) -> list[str]:

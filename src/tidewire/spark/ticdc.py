@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from tidewire.codec import PROTOCOLS
 from tidewire.errors import MissingExtra, OptionError
 from tidewire.kafka.uri import SCHEMES, KafkaAddress
 from tidewire.spark.frames.decode import SCHEMA, chosen, reading, rules
@@ -98,14 +99,14 @@ class TicdcSource(DataSource):
         given = _names(self.options)
         place = given.get("source") or given.get("path")
         if not place:
-            raise OptionError("source", "where are the messages? Give kafka://host:port/topic or file:FOLDER")
+            raise OptionError("source", "it is missing; give kafka://host:port/topic or file:FOLDER, also as load(…)")
         return place
 
     def _settings(self) -> dict[str, Any]:
         """The settings of ``decode``'s task, checked."""
         given = _names(self.options)
         if not given.get("protocol"):
-            raise OptionError("protocol", "which one? It is one of TiCDC's")
+            raise OptionError("protocol", f"it is missing; give one of {', '.join(PROTOCOLS)}")
         if chosen("values", given.get("values", "json"), ("variant", "json")) == "variant":
             raise OptionError(
                 "values", "a Python data source cannot give VARIANT; take JSON text and parse_json(after)"

@@ -62,7 +62,7 @@ class SyncConfig:
     def catalog_named(self, name: str | None) -> CatalogSettings | None:
         """The catalog of a name; without a name the only one there is. ``OptionError`` if that is not clear."""
         if name is None and len(self.catalogs) > 1:
-            raise OptionError("catalog", f"which one? There are {', '.join(sorted(self.catalogs))}")
+            raise OptionError("catalog", f"name one of {', '.join(sorted(self.catalogs))}")
         if name is None:
             return next(iter(self.catalogs.values()), None)
         if name not in self.catalogs:
@@ -181,7 +181,7 @@ def _rules(top: Section) -> Rules:
     for name, patterns in (("include", include), ("exclude", exclude)):
         for number, pattern in enumerate(patterns):
             if pattern.startswith("!"):
-                raise OptionError(f"{name}[{number}]", f"{pattern!r}: what is not wanted stands in exclude, without !")
+                raise OptionError(f"{name}[{number}]", f"{pattern!r}: put it into exclude, without the !")
     follow = (*(include or (("*.*",) if exclude else ())), *(f"!{pattern}" for pattern in exclude))
     policies, given = _policies(top.section("ddl")), top.look("tables")
     if isinstance(given, list | tuple) and any(isinstance(each, Mapping) for each in given):
@@ -195,9 +195,9 @@ def _rules(top: Section) -> Rules:
 def _rule(section: Section) -> TableRule:
     match = _patterns(section, "match")
     if not match:
-        raise OptionError(section.at("match"), "which tables is this about? Give patterns such as shop.*")
+        raise OptionError(section.at("match"), "the rule must name tables: give patterns such as shop.*")
     if all(pattern.startswith("!") for pattern in match):
-        raise OptionError(section.at("match"), "only says what does not match; put *.* first")
+        raise OptionError(section.at("match"), "has exclusions only; put *.* first")
     rule = TableRule(
         section.path,
         match,
@@ -216,9 +216,9 @@ def _options(section: Section) -> TableOptions:
     version, sort = _format_version(section), section.texts("sort")
     partition = tuple(PartitionBy.parse(text, section.at("partition")) for text in section.texts("partition"))
     for name in repeated([f"{each.column} {'time' if each.kind in TIMES else each.kind}" for each in partition]):
-        raise OptionError(section.at("partition"), f"{name.rpartition(' ')[0]} is there twice in the same way")
+        raise OptionError(section.at("partition"), f"{name.rpartition(' ')[0]} is given twice with the same transform")
     for name in repeated(sort):
-        raise OptionError(section.at("sort"), f"{name} is there twice")
+        raise OptionError(section.at("sort"), f"{name} is given twice")
     return TableOptions(version, partition, sort)
 
 
@@ -238,7 +238,7 @@ def _columns(section: Section) -> tuple[str, ...]:
         if not pattern.removeprefix("!"):
             raise OptionError(f"{section.at('columns')}[{number}]", "is empty")
     if columns and all(pattern.startswith("!") for pattern in columns):
-        raise OptionError(section.at("columns"), 'only says what is left out; put "*" first')
+        raise OptionError(section.at("columns"), 'has exclusions only; put "*" first')
     return columns
 
 
@@ -251,7 +251,7 @@ def _template(section: Section) -> str | None:
             section.at("to"), f"{template!r} is not of the form schema.table with {{schema}} and {{table}}"
         )
     if template.lower().startswith(OWN):
-        raise OptionError(section.at("to"), f"databases that begin with {OWN} are tidewire's own")
+        raise OptionError(section.at("to"), f"database names that begin with {OWN} are reserved for tidewire")
     return template
 
 
@@ -273,5 +273,5 @@ def _policies(section: Section) -> dict[ChangeKind, DdlPolicy]:
 def _kind(name: str, path: str) -> str:
     kind = _ALIASES.get(name, name)
     if kind not in list(ChangeKind):
-        raise OptionError(path, f"no kind of DDL; known are {_DEFAULT}, {', '.join(ChangeKind)}")
+        raise OptionError(path, f"not a kind of DDL; known are {_DEFAULT}, {', '.join(ChangeKind)}")
     return kind

@@ -258,7 +258,8 @@ class Rules:
         if column.handle_key and mask is not Mask.HASH:
             raise OptionError(
                 f"{rule.place}.{_said(rule, column.name)}",
-                f"{column.name} is in the key of {name}, so its rows would be one; a key can be hashed",
+                f"{column.name} is in the key of {name}, so it can only be masked with hash: otherwise different rows "
+                "would get the same key",
             )
         return None if mask is Mask.DROP else masked_column(column, mask, self.salt)
 

@@ -115,9 +115,9 @@ def _check_names(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.startswith("_") and name in RESERVED:
-            raise OptionError("schema", f"column {name}: the name is taken by a column about the change")
+            raise OptionError("schema", f"column {name}: tw.rows adds a column of that name; leave it out")
         if name.lower() in seen:
-            raise OptionError("schema", f"column {name} is there twice; names differ by more than case")
+            raise OptionError("schema", f"column {name} is given twice; names must differ by more than case")
         seen.add(name.lower())
 
 

@@ -373,7 +373,9 @@ def refuse_other(name: TableName, identity: str | None, found: str) -> None:
 def refuse_reserved(name: TableName) -> None:
     """Raise ``TargetError`` for a table in one of tidewire's own databases, except its own."""
     if name.schema in RESERVED[1:]:
-        raise TargetError(f"there cannot be a table {name}: tidewire keeps the database {name.schema} for itself")
+        raise TargetError(
+            f"table {name} cannot be made: the database {name.schema} is reserved for tidewire; give it another name"
+        )
 
 
 def spelled(names: Iterable[str], column: str) -> str | None:
