@@ -667,6 +667,20 @@ def test_a_store_that_refuses_is_not_an_empty_store(operation: str, status: int,
     assert (str(copy), copy.transient, copy.name) == (str(caught.value), transient, caught.value.name)
 
 
+@pytest.mark.parametrize(
+    ("code", "transient", "advice"),
+    [("ExpiredToken", True, r"\(Sorry\)$"), ("AccessDenied", False, "check the credentials and their rights")],
+)
+def test_credentials_that_have_expired_may_be_renewed(code: str, transient: bool, advice: str) -> None:
+    body = f"<Error><Code>{code}</Code><Message>Sorry</Message></Error>".encode()
+    answer = Answer(400 if transient else 403, {}, body)
+
+    with http_server(lambda _: answer) as server, pytest.raises(StorageError, match=advice) as caught:
+        open_storage(S3(server.endpoint).uri()).read("a")
+
+    assert caught.value.transient is transient
+
+
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_store_that_does_not_answer_is_not_an_empty_store(operation: str) -> None:

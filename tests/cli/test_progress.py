@@ -8,7 +8,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from tidewire.cli.progress import IDLE_SECONDS, Lines, Screen
+from tidewire.cli.progress import IDLE_SECONDS, Lines, Screen, ways_out
 from tidewire.model import Position, TableName
 from tidewire.spark.report import PassReport, Point
 from tidewire.sync.state import Hold
@@ -76,6 +76,15 @@ def test_a_held_sync_does_not_look_healthy() -> None:
     assert "shop.orders: canal-json: not JSON" in text
     assert f"tidewire holds retry /data/lake {HOLD.id}" in text
     assert "3 messages rejected: tidewire rejects ls /data/lake" in text
+
+
+def test_commands_are_told_without_the_secrets_of_the_target() -> None:
+    target = "s3://bucket/lake?access-key=me&secret-access-key=hush-hush"
+
+    (line,) = ways_out((HOLD,), target)
+
+    assert "tidewire holds retry 's3://bucket/lake?" in line
+    assert "hush-hush" not in line
 
 
 def test_a_hold_of_all_tables_is_shown_at_each() -> None:

@@ -7,11 +7,13 @@ has), with a JDBC catalog in PostgreSQL, and in HDFS.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
+import tomllib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
@@ -24,6 +26,7 @@ from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
 import topic_files
+from integration.duckdb_reader import duckdb_on, rows_of_relation
 from integration.hdfs import hdfs
 from integration.kafka import Cluster, kafka
 from integration.kafka_topics import created, send_lines
@@ -84,11 +87,17 @@ def database() -> Iterator[str]:
 def glue(spark: SparkSession, store: S3) -> Iterator[dict[str, str]]:
     """The settings of a Glue catalog. Its credentials come from where AWS looks for them."""
     system: Any = spark._jvm.java.lang.System  # type: ignore[union-attr]
-    for name, value in (("aws.accessKeyId", "key"), ("aws.secretAccessKey", "secret")):
+    given = {
+        "aws.accessKeyId": "key",
+        "aws.secretAccessKey": "secret",
+        "aws.region": "us-east-1",
+        "aws.endpointUrlGlue": store.endpoint,
+    }
+    for name, value in given.items():
         system.setProperty(name, value)
     with strict_glue():
         yield {"type": "glue", "glue.endpoint": store.endpoint, "client.region": "us-east-1"}
-    for name in ("aws.accessKeyId", "aws.secretAccessKey"):
+    for name in given:
         system.clearProperty(name)
 
 
@@ -158,7 +167,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.mark.parametrize(
     ("topic", "name", "version"), [("seed11", "canal-json.faults", 3), ("seed23", "simple-json.faults", 2)]
 )
-def test_recorded_topics_are_right_for_spark_and_pyiceberg(
+def test_recorded_topics_are_right_for_every_reader(
     spark: SparkSession,
     tmp_path: Path,
     store: S3,
@@ -182,7 +191,11 @@ def test_recorded_topics_are_right_for_spark_and_pyiceberg(
         Loop(spark, source, place, job).run(once=True)
 
     assert_equal(spark, target, end)
-    found, names = snapshot(spark, target), place._catalog
+    found, names, duckdb = snapshot(spark, target), place._catalog, duckdb_on(store)
+    if catalog.kind == "rest":
+        duckdb.execute(
+            f"ATTACH '' AS lake (TYPE iceberg, ENDPOINT '{catalog.settings['uri']}', AUTHORIZATION_TYPE 'none')"
+        )
     for table, published in found.tables.items():
         known = names.table(table)
         assert known is not None
@@ -191,35 +204,70 @@ def test_recorded_topics_are_right_for_spark_and_pyiceberg(
         assert known.location.startswith(f"s3://{BUCKET}/")
         read = StaticTable.from_metadata(known.metadata_location, file_io(store))
         assert read.format_version == version
-        rows = canonical(read.scan().to_arrow(), published.schema, found.time_zone)
+        by_pyiceberg = read.scan().to_arrow()
+        relation = f"iceberg_scan('{known.metadata_location}')"
+        if catalog.kind == "rest":
+            relation = f'lake."{table.schema}"."{table.table}"'
+        by_duckdb = rows_of_relation(duckdb, relation, by_pyiceberg.schema)
         columns = published.schema.columns
-        assert rows_of(rows, columns) == comparable(end["tables"][str(table)]["rows"], columns, True)
+        for arrow in (by_pyiceberg, by_duckdb):
+            rows = canonical(arrow, published.schema, found.time_zone)
+            assert rows_of(rows, columns) == comparable(end["tables"][str(table)]["rows"], columns, True)
 
 
-def test_a_target_in_s3_is_synced_shown_and_maintained_by_its_uri(
-    spark: SparkSession, tmp_path: Path, store: S3, server: str, monkeypatch: pytest.MonkeyPatch
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "catalogs.md"
+
+
+def recipe(kind: str, replaced: Mapping[str, str]) -> str:
+    """The recipe of a kind of catalog as the page has it, but for other addresses, names and credentials."""
+    found = re.findall(r"```toml\n(\[catalog\.lake\]\n.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (text,) = (each for each in found if tomllib.loads(each)["catalog"]["lake"]["type"] == kind)
+    for old, new in replaced.items():
+        assert old in text
+        text = text.replace(old, new)
+    return str(text)
+
+
+@pytest.fixture(params=["rest", *(pytest.param(each, marks=pytest.mark.stores) for each in ("glue", "jdbc", "hdfs"))])
+def written_recipe(
+    spark: SparkSession, store: S3, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str]:
+    """A recipe of the page for the tests' own servers, and a new target for it."""
+    kind, name = request.param, f"lake_{uuid.uuid4().hex[:8]}"
+    named = {"[catalog.lake]": f"[catalog.{name}]"}
+    for variable in ("CLIENT_SECRET", "CATALOG_PASSWORD"):
+        monkeypatch.setenv(variable, "hush-hush")
+    monkeypatch.setenv("CLIENT_ID", "me")
+    if kind == "rest":
+        return recipe(kind, named | {"https://catalog.example/api": request.getfixturevalue("server")}), store.uri()
+    if kind == "glue":
+        described = request.getfixturevalue("glue")
+        names = IcebergTarget(
+            spark, store.uri(), spark_settings(CatalogSettings(f"all_{name}", described), store.uri())
+        )._catalog
+        for each in list(names.names()):
+            names.forget(each)
+        return recipe(kind, named), store.uri()
+    server = {
+        "jdbc:postgresql://db.example:5432/catalogs": request.getfixturevalue("database"),
+        '"jdbc.user" = "tidewire"': '"jdbc.user" = "postgres"',
+    }
+    place = store.uri() if kind == "jdbc" else f"{request.getfixturevalue('hadoop')}/{name}"
+    return recipe("jdbc", named | server), place
+
+
+def test_a_target_is_synced_shown_and_maintained_by_the_recipes_of_the_page(
+    spark: SparkSession, tmp_path: Path, written_recipe: tuple[str, str]
 ) -> None:
-    monkeypatch.setenv("CATALOG_TOKEN", "hush-hush")
+    described, target = written_recipe
     recorded = topic_files.expected("seed11")
     written(tmp_path / "topics", "seed11", "canal-json")
-    name, target = f"lake_{uuid.uuid4().hex[:8]}", store.uri()
     config = tmp_path / "sync.toml"
-    config.write_text(f'[catalog.{name}]\ntype = "rest"\nuri = "{server}"\ntoken = "${{CATALOG_TOKEN}}"\n')
+    config.write_text(described)
     options = ("-o", "enable-tidb-extension=true", "-o", f"time-zone={recorded['time_zone']}")
+    command = ("sync", f"file://{tmp_path}/topics", target, "-p", "canal-json", "--config", config)
 
-    done = tidewire(
-        "sync",
-        f"file://{tmp_path}/topics",
-        target,
-        "-p",
-        "canal-json",
-        "--once",
-        "--config",
-        config,
-        "--staging",
-        tmp_path / "hot",
-        *options,
-    )
+    done = tidewire(*command, "--once", "--staging", tmp_path / "hot", *options)
 
     assert done.exit_code == 0, done.output
     shown = tidewire("show", target, "--output", "json")
@@ -232,9 +280,7 @@ def test_a_target_in_s3_is_synced_shown_and_maintained_by_its_uri(
     documents = {each.name: storage.read(each.name) or b"" for each in storage.list("_tidewire", recursive=True)}
     assert "_tidewire/catalog" in documents
     assert any((tmp_path / "hot").iterdir())
-    refused = tidewire(
-        "sync", f"file://{tmp_path}/topics", target, "-p", "canal-json", "--config", config, "--staging", tmp_path
-    )
+    refused = tidewire(*command, "--staging", tmp_path)
     assert "files are staged in" in refused.output
     assert not [each for each, data in documents.items() if b"hush-hush" in data or b"access-key=" in data]
 

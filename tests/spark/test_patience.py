@@ -64,6 +64,15 @@ def test_patience_ends_with_one_line(clock: Clock) -> None:
         Patience(60, clock.stopping, lambda line: None)(failing(100, BUSY))
 
 
+def test_what_java_says_is_told(clock: Clock) -> None:
+    lines: list[str] = []
+    refused = JavaError(Java("a.UncheckedSQLException", Java("java.net.ConnectException", says="refused\n\tat a.B")))
+
+    Patience(60, clock.stopping, lines.append)(failing(1, refused))
+
+    assert lines == ["waiting: ConnectException: refused"]
+
+
 def test_a_sync_that_is_stopped_does_not_wait(clock: Clock) -> None:
     clock.stopping.set()
 
@@ -82,8 +91,19 @@ def test_what_is_wrong_for_good_is_raised_at_once(clock: Clock) -> None:
 class Java:
     """A Java exception, as far as it is looked at."""
 
-    def __init__(self, name: str, cause: Java | None = None, *, status: int = 0, state: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        cause: Java | None = None,
+        *,
+        status: int = 0,
+        state: str | None = None,
+        says: str = "",
+        code: str | None = None,
+    ) -> None:
         self._name = name
+        self._code = code
+        self._says = says
         self._cause = cause
         self._status = status
         self._state = state
@@ -94,8 +114,20 @@ class Java:
     def getName(self) -> str:  # noqa: N802
         return self._name
 
+    def getSimpleName(self) -> str:  # noqa: N802
+        return self._name.rpartition(".")[2]
+
+    def getMessage(self) -> str:  # noqa: N802
+        return self._says
+
     def statusCode(self) -> int:  # noqa: N802
         return self._status
+
+    def awsErrorDetails(self) -> Java | None:  # noqa: N802
+        return None if self._code is None else self
+
+    def errorCode(self) -> str | None:  # noqa: N802
+        return self._code
 
     def getSQLState(self) -> str | None:  # noqa: N802
         return self._state
@@ -129,6 +161,9 @@ def test_a_catalog_that_cannot_be_reached_is_waited_for_also_behind_other_errors
         (Java("software.amazon.awssdk.services.s3.model.S3Exception", status=503), True),
         (Java("software.amazon.awssdk.services.glue.model.GlueException", status=429), True),
         (Java("software.amazon.awssdk.services.s3.model.S3Exception", status=403), False),
+        (Java("software.amazon.awssdk.services.s3.model.S3Exception", status=400, code="ExpiredToken"), True),
+        (Java("software.amazon.awssdk.services.s3.model.S3Exception", status=400, code="InvalidArgument"), False),
+        (Java("org.apache.iceberg.exceptions.NotAuthorizedException"), True),
         (Java("software.amazon.awssdk.core.exception.SdkClientException"), True),
         (Java("org.postgresql.util.PSQLException", state="57P01"), True),
         (Java("org.postgresql.util.PSQLException", state="08006"), True),

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tidewire.cli.failures import missing
 from tidewire.cli.lines import write_line
-from tidewire.cli.progress import way_out, ways_out
+from tidewire.cli.progress import as_argument, way_out, ways_out
 
 if TYPE_CHECKING:
     from tidewire.spark.ledger import Answer
@@ -84,7 +84,7 @@ def show(target: str, id: str, output: str) -> None:
     hold = find_hold(state_of(storage), id)
     line = _hold_line(hold, target)
     if hold.kind == "message":
-        line["bytes"] = f"tidewire rejects show {shlex.quote(target)} {shlex.quote(str(hold.at))}"
+        line["bytes"] = f"tidewire rejects show {as_argument(target)} {shlex.quote(str(hold.at))}"
     print_one(line, output)
 
 

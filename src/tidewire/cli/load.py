@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from tidewire.cli.config_file import config_file
 from tidewire.cli.failures import hide, missing
 from tidewire.cli.lines import parse_pairs
-from tidewire.cli.progress import way_out
+from tidewire.cli.progress import as_argument, way_out
 from tidewire.cli.spark_session import spark_session
 from tidewire.cli.stopping import stopping
 from tidewire.model.tso import to_datetime
@@ -161,7 +160,7 @@ def _tell(found: Loaded, target: str) -> None:
         click.echo(f"held {hold.id}: {hold.table}: {hold.reason}", err=True)
         click.echo(f"  {way_out(hold, target)}", err=True)
     if found.rejected:
-        click.echo(f"{found.rejected:,} rows do not fit: tidewire rejects ls {shlex.quote(target)}", err=True)
+        click.echo(f"{found.rejected:,} rows do not fit: tidewire rejects ls {as_argument(target)}", err=True)
     if found.holds:
         sys.exit(1)
 

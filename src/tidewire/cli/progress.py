@@ -19,6 +19,7 @@ from rich.text import Text
 
 from tidewire.model import TableName
 from tidewire.model.tso import physical_ms, to_datetime
+from tidewire.sync.toml_section import without_secrets
 
 if TYPE_CHECKING:
     from tidewire.spark.report import PassReport, Point
@@ -172,7 +173,7 @@ class Screen:
             parts.append(
                 Text(
                     f"{_count(report.rejected_total, 'message')} rejected: "
-                    f"tidewire rejects ls {shlex.quote(self._target)}",
+                    f"tidewire rejects ls {as_argument(self._target)}",
                     style="yellow",
                 )
             )
@@ -206,7 +207,7 @@ class Screen:
             yield f"{hold.table or 'all tables'}: {hold.reason}"
             yield f"  {way_out(hold, self._target)}"
         if len(holds) > room:
-            yield f"and {len(holds) - room} more: tidewire holds ls {shlex.quote(self._target)}"
+            yield f"and {len(holds) - room} more: tidewire holds ls {as_argument(self._target)}"
 
     def _summary(self) -> str:
         seconds = max(time.monotonic() - self._began, 0.001)
@@ -224,9 +225,14 @@ def held_line(holds: tuple[Hold, ...]) -> str:
     return "all tables are held" if None in tables else f"{_count(len(tables), 'table')} held"
 
 
+def as_argument(uri: str) -> str:
+    """A URI as it is typed in a shell, its secrets hidden."""
+    return shlex.quote(without_secrets(uri))
+
+
 def way_out(hold: Hold, target: str) -> str:
     """What to do about a hold, as commands for this target."""
-    return hold.way_out.replace("TARGET", shlex.quote(target))
+    return hold.way_out.replace("TARGET", as_argument(target))
 
 
 def ways_out(holds: Iterable[Hold], target: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -14,7 +13,7 @@ from click.core import ParameterSource
 from tidewire.cli.config_file import config_file
 from tidewire.cli.failures import hide, missing
 from tidewire.cli.lines import parse_pairs
-from tidewire.cli.progress import Progress, held_line, progress, ways_out
+from tidewire.cli.progress import Progress, as_argument, held_line, progress, ways_out
 from tidewire.cli.spark_session import spark_session
 from tidewire.cli.stopping import Stopping, stopping
 from tidewire.codec import PROTOCOLS
@@ -238,7 +237,7 @@ def sync(
         click.echo(_held(hold), err=True)
     if len(holds) > _HOLDS_SHOWN:
         more = len(holds) - _HOLDS_SHOWN
-        click.echo(f"and {more:,} more holds: tidewire holds ls {shlex.quote(target)}", err=True)
+        click.echo(f"and {more:,} more holds: tidewire holds ls {as_argument(target)}", err=True)
     for line in ways_out(holds, target):
         click.echo(f"way out for a {line}", err=True)
     if holds:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from tidewire.errors import Fenced, SyncError
 from tidewire.spark.targets.access import is_unavailable
+from tidewire.spark.targets.base import root_cause
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
@@ -23,6 +24,7 @@ _UNREACHABLE: Final = frozenset(
         "HttpHostConnectException",
         "NoHttpResponseException",
         "NoRouteToHostException",
+        "NotAuthorizedException",
         "RESTException",
         "SdkClientException",
         "ServiceFailureException",
@@ -34,10 +36,16 @@ _UNREACHABLE: Final = frozenset(
         "UnknownHostException",
     }
 )
-"""Java exceptions of catalogs and stores that do not answer, by the names of their classes."""
+"""Java exceptions of catalogs and stores that do not answer, by the names of their classes.
+
+A catalog that does not take the credentials is among them: it took them when the sync began, so they have expired.
+"""
 
 _BUSY: Final = frozenset({429, 500, 502, 503, 504})
 """What services of AWS, and stores that speak S3, answer when they have too much to do."""
+
+_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+"""What they answer if credentials have expired, which may be renewed meanwhile."""
 
 _DISCONNECTED: Final = ("08", "57P")
 """What begins SQL states of connections that are lost, and of servers that stop."""
@@ -108,9 +116,12 @@ def _of_java(java: Any) -> bool:
     if name.rpartition(".")[2].rpartition("$")[2] in _UNREACHABLE:
         return True
     if name.startswith("software.amazon.awssdk.services."):
-        return int(java.statusCode()) in _BUSY
+        details = java.awsErrorDetails()
+        return int(java.statusCode()) in _BUSY or (details is not None and str(details.errorCode()) in _EXPIRED)
     return name == "org.postgresql.util.PSQLException" and str(java.getSQLState()).startswith(_DISCONNECTED)
 
 
 def _line(error: BaseException) -> str:
+    if getattr(error, "java_exception", None) is not None:
+        return root_cause(error)
     return str(error).strip().partition("\n")[0] or type(error).__name__

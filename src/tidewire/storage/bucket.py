@@ -40,6 +40,7 @@ _NO_CREDENTIALS = re.compile(
 )
 
 _REFUSED: Final = (401, 403)
+_EXPIRED: Final = "ExpiredToken"  # credentials may be renewed meanwhile
 
 _CREDENTIALS: Final[Mapping[str, str]] = {
     "S3Store": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
@@ -215,7 +216,8 @@ class BucketStorage(Storage):
         code = _CODE.search(text)
         words = f" ({code[2] or code[1]})" if code else ""
         words += "; check the credentials and their rights" if number in _REFUSED else ""
-        transient = number in (408, 429) or (number >= 500 and number != 501)
+        expired = code is not None and code[1] == _EXPIRED
+        transient = expired or number in (408, 429) or (number >= 500 and number != 501)
         return StorageError(self.uri, name, f"the store answers {number}{status[2].rstrip()}{words}", transient)
 
 

@@ -348,6 +348,17 @@ def java_kind(error: BaseException) -> str:
     return "" if java is None else str(java.getClass().getSimpleName())
 
 
+def root_cause(error: BaseException) -> str:
+    """The class and the first line of the innermost Java exception behind an error that says something."""
+    java: Java = getattr(error, "java_exception", None)
+    found = type(error).__name__
+    while java is not None:
+        text = str(java.getMessage() or "").strip().partition("\n")[0]
+        found = f"{java.getClass().getSimpleName()}: {text}" if text else found
+        java = java.getCause()
+    return found
+
+
 def _line(error: Exception) -> str:
     """The first line of what an exception says."""
     java = getattr(error, "java_exception", None)

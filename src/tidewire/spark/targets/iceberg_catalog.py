@@ -22,6 +22,7 @@ from tidewire.errors import ColumnError, NameRefused, OptionError
 from tidewire.model import TableName
 from tidewire.spark.sessions import activate
 from tidewire.spark.targets.base import (
+    RESERVED,
     AddColumn,
     ColumnChange,
     DropColumn,
@@ -33,6 +34,7 @@ from tidewire.spark.targets.base import (
     WidenColumn,
     existing,
     java_kind,
+    root_cause,
     spelled,
 )
 from tidewire.spark.targets.files import MOST_TABLES, comparable
@@ -42,6 +44,9 @@ from tidewire.sync.table_options import NO_OPTIONS, PartitionBy, TableOptions
 _PREFIX: Final = "spark.sql.catalog."
 _NAME: Final = "tidewire.name"
 """The property that says how the upstream spells a table's name, where the catalog cannot."""
+
+_PROBE: Final = TableName(RESERVED[0], "probe")
+"""A table that no catalog has: asking for it shows whether the catalog answers."""
 
 _PLAIN: Final = re.compile(r"[a-z0-9_]{1,252}")
 
@@ -239,9 +244,18 @@ class IcebergCatalog:
         self._gateway: Java = gateway
         self._kept: dict[TableName, _Kept] = {}
         self._identifiers: dict[TableName, Java] = {}
-        self._java: Java = self.java_named("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")(
-            spark._jsparkSession, name
-        )
+        load = self.java_named("org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog")
+        try:
+            self._java: Java = load(spark._jsparkSession, name)
+            if is_shared:
+                self.exists(_PROBE)  # some catalogs are not asked for anything before that
+        except Py4JJavaError as error:
+            if not is_shared:
+                raise
+            raise OptionError(
+                f"catalog.{name}",
+                f"the catalog cannot be opened: {root_cause(error)}; check its address, credentials and settings",
+            ) from error
 
     def table(self, name: TableName) -> IcebergTable | None:
         """A table as it is committed now; ``None`` if there is no such table.
