@@ -17,6 +17,7 @@ from tidewire.errors import TidewireError
 from tidewire.model import Column, Event, Index, Message, Position, RowChange, TableName, TableSchema
 from tidewire.plain import message_from_plain
 from tidewire.spark.source import Extent, OffsetRange
+from tidewire.spark.source.base import MessageOffsets
 from tidewire.spark.stage import Reader
 from tidewire.spark.stage.task import TaskReport
 from tidewire.sync.manifest import Manifest, Partition
@@ -86,7 +87,7 @@ class MemoryFetcher:
 
 
 @dataclass(slots=True)
-class MemorySource:
+class MemorySource(MessageOffsets):
     """Topics in memory. ``ends`` are partitions that end after their last message, as with transaction markers."""
 
     messages: dict[Position, Message]

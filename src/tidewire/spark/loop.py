@@ -37,7 +37,7 @@ from tidewire.spark.patience import Patience
 from tidewire.spark.report import Observer, PassReport, Point, Silent, describe, report_of
 from tidewire.spark.requests import carry_out
 from tidewire.spark.sessions import java_process
-from tidewire.spark.source import Extent, OffsetRange, Source, planned_ranges
+from tidewire.spark.source import Extent, OffsetRange, Source
 from tidewire.spark.stage import Reader, Stage, folded, with_decimals
 from tidewire.spark.staging import begun, remember_staging
 from tidewire.spark.targets import CommitTag, Target
@@ -115,6 +115,7 @@ class Loop:
                 job, self._source, target, ledger, applier, self._upkeep, self._observer, self._patiently
             )
             self.execution.begin(ledger.recover())
+            self._source.begin(self.storage, self.execution.next_offsets)
             self._keep_promises()
             yield self.execution
             self.execution.save()
@@ -199,7 +200,7 @@ class Loop:
                 return
             self._fold_waiting()
             self._tend()
-            if not once and sum(each.offsets for each in ranges) < self._source.max_messages:
+            if not once and sum(each.messages for each in ranges) < self._source.max_messages:
                 self._stopping.wait(max(self._rest, PASS_SECONDS - (time.monotonic() - began)))
 
     def _reached_end(self) -> bool:
@@ -228,7 +229,7 @@ class Loop:
                 for at, extent in extents.items()
                 if at in limits
             }
-        return planned_ranges(extents, known, self._source.max_messages)
+        return self._source.ranges(extents, known)
 
     def _pass(
         self,
@@ -279,6 +280,7 @@ class Loop:
             declared=with_decimals(state.tables.values()),
             rules=job.rules,
             keep_rejected=job.keep_rejected,
+            form=self._source.form,
         )
 
     # Between passes

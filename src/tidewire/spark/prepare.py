@@ -29,11 +29,13 @@ from tidewire.spark.report import Observer
 from tidewire.spark.requirements import check_session
 from tidewire.spark.services import check_catalog_answers
 from tidewire.spark.sessions import own_session
-from tidewire.spark.source import Source, open_source
+from tidewire.spark.source import Source, StorageForm, open_source
 from tidewire.spark.source.detect import check_readable, completed, has_watermarks
+from tidewire.spark.source.storage_sink import is_storage
+from tidewire.spark.source.storage_sink.uri import sink_parameters
 from tidewire.spark.staging import check_staging
 from tidewire.spark.targets import Target, close_target, open_target
-from tidewire.storage import open_storage
+from tidewire.storage import open_storage, store_kind
 from tidewire.sync.config import SyncConfig
 from tidewire.sync.state import OnBad, State
 
@@ -83,7 +85,8 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
     Options.parse(config.option)
     every = Every.parse(config.maintain_every or "100b")
     patience = parse_age(config.patience or "5m", "patience").total_seconds()
-    source = open_source(place)
+    form = StorageForm(protocol) if is_storage(place) else None
+    source = open_source(place, form)
     try:
         sample = source.sample(_SAMPLE)
         options = completed(protocol, dict(source.options) | dict(config.option), sample)
@@ -185,16 +188,18 @@ def _place(config: SyncConfig) -> str:
 
 def _check_scheme(source: str) -> None:
     scheme = source.partition(":")[0]
-    if scheme != "file":
-        near = get_close_matches(scheme, ("kafka", "kafka+ssl", "file"), n=1)
+    if scheme != "file" and not store_kind(source):
+        near = get_close_matches(scheme, ("kafka", "kafka+ssl", "file", "s3"), n=1)
         advice = f"; did you mean {near[0]}?" if near else ""
-        raise OptionError("source", f"{source!r} is neither kafka://host:port/topic nor file:FOLDER{advice}")
+        raise OptionError(
+            "source", f"{source!r} is neither kafka://host:port/topic nor file:FOLDER nor s3://bucket/prefix{advice}"
+        )
 
 
 def _protocol(place: str, given: str | None) -> str:
     """The protocol that is given, or that of the URI; they must not contradict each other."""
-    query = place.partition("?")[2] if place.startswith(SCHEMES) else ""
-    text = parameters_of(query).get("protocol")
+    kafka = place.startswith(SCHEMES)
+    text = (parameters_of(place.partition("?")[2]) if kafka else sink_parameters(place)).get("protocol")
     found = None if text is None else _ALIASES.get(text.lower(), text.lower())
     if found is not None and found not in PROTOCOLS:
         raise OptionError("protocol", f"the URI of the source says {text}, which is not one of {', '.join(PROTOCOLS)}")

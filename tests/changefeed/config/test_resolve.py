@@ -6,7 +6,6 @@ from changefeed.config.config_requests import AVRO, AVRO_FILE, CANAL, CSV, OPEN,
 from tidewire.changefeed.config.settings import (
     Acks,
     BootstrapSettings,
-    DateSeparator,
     FileTopicSettings,
     KafkaSettings,
     StorageSettings,
@@ -22,6 +21,7 @@ from tidewire.codec.options import (
     LargeMessage,
     UnsignedBigintMode,
 )
+from tidewire.codec.storage_sink.layout import DateSeparator
 from tidewire.kafka.settings import Gssapi, OAuth, Sasl, Security, Tls
 from tidewire.secrets import Secret, SecretURI
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidewire.changefeed.config.durations import Nanoseconds, parse_duration
+from tidewire.codec.storage_sink.csv_config import DEFAULT_TERMINATOR, PLAIN_CSV, CsvConfig
 from tidewire.secrets import NO_SECRET, NO_URI, Secret, SecretURI
 
 _TEN_MINUTES = parse_duration("10m")
@@ -73,23 +74,6 @@ class ColumnSelector:
 
     matcher: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CsvConfig:
-    """``[sink.csv]``."""
-
-    delimiter: str = ","
-    quote: str = '"'
-    null: str = "\\N"
-    include_commit_ts: bool = False
-    binary_encoding_method: str = "base64"
-    output_old_value: bool = False
-    output_handle_key: bool = False
-    output_field_header: bool = False
-
-
-PLAIN_CSV = CsvConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +191,7 @@ class SinkConfig:
     delete_only_output_handle_key_columns: bool | None = False
     content_compatible: bool | None = False
     transaction_atomicity: str | None = None
-    terminator: str | None = "\r\n"
+    terminator: str | None = DEFAULT_TERMINATOR
     date_separator: str | None = "day"
     enable_partition_separator: bool | None = True
     file_index_digit: int | None = _api_names(None, "file_index_width", "file_index_digit")

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidewire.changefeed.config.replica import ReplicaConfig
-from tidewire.changefeed.config.sections import PLAIN_CSV, ColumnSelector, CsvConfig, DispatchRule, FilterConfig
+from tidewire.changefeed.config.sections import ColumnSelector, DispatchRule, FilterConfig
 from tidewire.changefeed.config.uri import SinkKind, SinkURI
 from tidewire.codec import Options
+from tidewire.codec.storage_sink.csv_config import DEFAULT_TERMINATOR, PLAIN_CSV, CsvConfig
+from tidewire.codec.storage_sink.layout import DateSeparator
 from tidewire.kafka.settings import NO_SECURITY, Security
 
 
@@ -18,15 +20,6 @@ class Acks(StrEnum):
     NOBODY = "0"
     LEADER = "1"
     ALL = "-1"
-
-
-class DateSeparator(StrEnum):
-    """``date-separator``: how finely a table's files are sorted into folders by date."""
-
-    NONE = "none"
-    YEAR = "year"
-    MONTH = "month"
-    DAY = "day"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +66,7 @@ class StorageSettings:
     flush_interval: float = 5.0
     file_size: int = 64 * 1024 * 1024
     flush_concurrency: int = 1
-    terminator: str = "\r\n"
+    terminator: str = DEFAULT_TERMINATOR
     date_separator: DateSeparator = DateSeparator.DAY
     enable_partition_separator: bool = True
     file_index_digit: int = 20

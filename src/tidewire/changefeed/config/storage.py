@@ -5,8 +5,9 @@ from __future__ import annotations
 from tidewire.changefeed.config.durations import parse_duration
 from tidewire.changefeed.config.overrides import value_or
 from tidewire.changefeed.config.sections import CloudStorageConfig, ReplicaConfig
-from tidewire.changefeed.config.settings import DateSeparator, StorageSettings
+from tidewire.changefeed.config.settings import StorageSettings
 from tidewire.changefeed.config.uri import SinkURI
+from tidewire.codec.storage_sink.layout import DateSeparator
 
 _FLUSH_SECONDS = (0.1, 600.0)
 _FILE_BYTES = (1024, 512 * 1024 * 1024)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
 import pyarrow as pa
 
+from tidewire.arrow import BatchDecoder, Policy
 from tidewire.errors import SyncError
 from tidewire.model import Message, Position
+from tidewire.storage import Storage
 from tidewire.sync.manifest import Partition
 
 MESSAGES_PER_PASS = 1_000_000
@@ -34,16 +36,25 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Messages of one partition, from the offset ``start`` to before the offset ``end``."""
+    """Messages of one partition, from the offset ``start`` to before the offset ``end``.
+
+    ``estimate`` is about how many messages are in it, where offsets do not count them.
+    """
 
     partition: Partition
     start: int
     end: int
+    estimate: int | None = field(default=None, compare=False)
 
     @property
     def offsets(self) -> int:
         """How many offsets are in it. There can be fewer messages: offsets have gaps."""
         return self.end - self.start
+
+    @property
+    def messages(self) -> int:
+        """About how many messages are in it, never fewer than there are unless it is an estimate."""
+        return self.offsets if self.estimate is None else self.estimate
 
     def __str__(self) -> str:
         return f"{self.partition}@{self.start}..{self.end}"
@@ -60,8 +71,25 @@ class Fetcher(Protocol):
         ...
 
 
+class MessageForm(Protocol):
+    """How the messages of a source are read that has a form of its own. It travels to executors."""
+
+    def decoder(self, options: Mapping[str, str], policy: Policy) -> BatchDecoder:
+        """A decoder for one task."""
+        ...
+
+    def place(self, message: Message) -> str:
+        """Where a message stands, for people."""
+        ...
+
+
 class Source(Protocol):
     """A place with topics."""
+
+    @property
+    def form(self) -> MessageForm | None:
+        """How its messages are read, ``None`` if they are those of a protocol."""
+        ...
 
     @property
     def uri(self) -> str:
@@ -88,8 +116,16 @@ class Source(Protocol):
         """Reads messages, here or on an executor."""
         ...
 
+    def begin(self, storage: Storage, next_offsets: Mapping[Partition, int]) -> None:
+        """A sync begins that has read up to some offsets; in its storage the source can keep what it has to know."""
+        ...
+
     def partitions(self) -> Mapping[Partition, Extent]:
         """All partitions there are now."""
+        ...
+
+    def ranges(self, extents: Mapping[Partition, Extent], next_offsets: Mapping[Partition, int]) -> list[OffsetRange]:
+        """The ranges that the next pass reads, by partition and offset."""
         ...
 
     def sample(self, count: int) -> list[Message]:
@@ -113,7 +149,21 @@ class Source(Protocol):
         ...
 
 
-class NoSource:
+class MessageOffsets:
+    """What sources share whose offsets count messages: nothing has to be kept for them."""
+
+    max_messages: int
+    form: MessageForm | None = None
+
+    def begin(self, storage: Storage, next_offsets: Mapping[Partition, int]) -> None:
+        """Nothing to do: offsets mean the same always."""
+
+    def ranges(self, extents: Mapping[Partition, Extent], next_offsets: Mapping[Partition, int]) -> list[OffsetRange]:
+        """The ranges that the next pass reads, by partition and offset."""
+        return planned_ranges(extents, next_offsets, self.max_messages)
+
+
+class NoSource(MessageOffsets):
     """A source without topics, for work on a target that reads none."""
 
     uri = identity = ""

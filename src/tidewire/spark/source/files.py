@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tidewire.errors import OptionError, SyncError, TopicError
 from tidewire.model import Message, Position
-from tidewire.spark.source.base import MESSAGES_PER_PASS, Extent, OffsetRange
+from tidewire.spark.source.base import MESSAGES_PER_PASS, Extent, MessageOffsets, OffsetRange
 from tidewire.sync.manifest import Partition
 from tidewire.topic.files import FileTopics, messages_of
 from tidewire.topic.segments import Segment, partition_folder, segments_in
@@ -69,7 +69,7 @@ class _Known:
     hole: bool = False
 
 
-class FileSource:
+class FileSource(MessageOffsets):
     """Topics in a folder. Segments count as far as they are complete: what lies behind a hole is not read yet."""
 
     def __init__(self, topics: FileTopics, *, max_messages: int = MESSAGES_PER_PASS) -> None:

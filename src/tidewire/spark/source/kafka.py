@@ -17,7 +17,7 @@ from tidewire.kafka.client import FIRST_SECONDS, KafkaClient, Topic
 from tidewire.kafka.fetch import close, fetched
 from tidewire.kafka.uri import KafkaAddress
 from tidewire.model import Message, Position
-from tidewire.spark.source.base import Extent, OffsetRange
+from tidewire.spark.source.base import Extent, MessageOffsets, OffsetRange
 from tidewire.sync.manifest import Partition
 
 REFRESH_SECONDS = 5.0
@@ -46,7 +46,7 @@ class KafkaFetcher:
                 yield _columns(at, messages)
 
 
-class KafkaSource:
+class KafkaSource(MessageOffsets):
     """Topics of a Kafka cluster: named ones, or all that match a pattern.
 
     It is asked once a second or so, so topics and partitions are looked up at most every ``refresh_seconds``, or when

@@ -58,7 +58,7 @@ class Stage:
         """
         task = Task(self.epoch, number, reader, replays, self.storage, self.source.fetcher)
         inputs: list[Input] = [RangeInput(*_place(each.partition), each.start, each.end) for each in ranges]
-        messages = sum(each.offsets for each in ranges) + len(again)
+        messages = sum(each.messages for each in ranges) + len(again)
         first = self._reports(task, [*inputs, *_file_inputs(again)], messages)
         schemas = _schemas(first)
         waiting = [*parked, *_all(first, "parked")]

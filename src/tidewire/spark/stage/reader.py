@@ -10,6 +10,7 @@ from tidewire.arrow import BatchDecoder, Policy, ZeroDates
 from tidewire.codec import Options
 from tidewire.model import MySQLType, TableName, TableSchema
 from tidewire.spark.decoding import decoder_for
+from tidewire.spark.source import MessageForm
 from tidewire.sync.rules import Rules
 
 
@@ -29,7 +30,7 @@ class Reader:
     are complete; else a row's ts is its offset. ``schemas`` are those Simple sent in earlier batches. ``declared`` are
     tables as far as they are known: a DECIMAL that a message sends without its scale gets the declared one, if it fits.
     ``rules`` say which tables are left out, and which columns are masked. ``keep_rejected``: are the bytes of messages
-    kept that cannot be read?
+    kept that cannot be read? ``form`` is that of a source whose messages are not those of a protocol.
     """
 
     protocol: str
@@ -41,6 +42,7 @@ class Reader:
     declared: tuple[TableSchema, ...] = ()
     rules: Rules = field(default_factory=Rules)
     keep_rejected: bool = True
+    form: MessageForm | None = None
 
     def decimals(self) -> dict[TableName, TableSchema]:
         """The DECIMAL columns of the tables, by folded name."""
@@ -56,6 +58,8 @@ class Reader:
 
     def decoder(self) -> BatchDecoder:
         """A decoder for one task."""
+        if self.form is not None:
+            return self.form.decoder(self.options, self.policy())
         return decoder_for(self.protocol, self.options, self.zero_dates, schemas=self.schemas)
 
 

@@ -328,9 +328,11 @@ class _Run:
 
     def _reject(self, at: Position, reject: Reject) -> None:
         told = self._peek(reject.key, reject.value)
+        form = self._reader.form
+        reason = f"{form.place(Message(reject.key, None))}: {reject.reason}" if form is not None else reject.reason
         data = Message(reject.key, reject.value) if self._reader.keep_rejected else Message(None, None)
-        self._rejects.add(reject_row(at, reject.reason, data, self._task.number, reject.part, reject.at))
-        self._rejected.append(Rejected(at, reject.reason, table=told.table, commit_ts=told.commit_ts))
+        self._rejects.add(reject_row(at, reason, data, self._task.number, reject.part, reject.at))
+        self._rejected.append(Rejected(at, reason, table=told.table, commit_ts=told.commit_ts))
 
 
 def _with_watermarks(rejected: list[Rejected], watermarks: list[tuple[int, int]]) -> Iterator[Rejected]:

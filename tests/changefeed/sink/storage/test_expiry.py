@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from changefeed.pieces import insert
-from tidewire.changefeed.config.settings import DateSeparator, StorageSettings
+from tidewire.changefeed.config.settings import StorageSettings
 from tidewire.changefeed.sink.storage.cron import Cron
 from tidewire.changefeed.sink.storage.expiry import is_older
 from tidewire.changefeed.sink.storage.records import records_for
 from tidewire.changefeed.sink.storage.sink import StorageSink
 from tidewire.codec import Options, Resources
+from tidewire.codec.storage_sink.layout import DateSeparator
 from tidewire.errors import ChangefeedError
 from tidewire.storage import open_storage
 

@@ -15,13 +15,14 @@ import pytest
 from changefeed.config.config_requests import check
 from changefeed.pieces import SetClock, create, delete, insert, table, update
 from object_stores import S3, s3_server
-from tidewire.changefeed.config.sections import CsvConfig
-from tidewire.changefeed.config.settings import DateSeparator, StorageSettings
+from tidewire.changefeed.config.settings import StorageSettings
 from tidewire.changefeed.service.failure import code_of
 from tidewire.changefeed.sink.opening import open_sink
 from tidewire.changefeed.sink.storage.records import records_for
 from tidewire.changefeed.sink.storage.sink import StorageSink
 from tidewire.codec import Options, Resources
+from tidewire.codec.storage_sink.csv_config import CsvConfig
+from tidewire.codec.storage_sink.layout import DateSeparator
 from tidewire.errors import ChangefeedError, StorageError
 from tidewire.model import Ddl, DdlType, TableName
 from tidewire.storage import Storage, open_storage

@@ -6,8 +6,8 @@ from tidewire.changefeed.config.durations import parse_duration
 from tidewire.changefeed.config.parameters import STORAGE_INVALID
 from tidewire.changefeed.config.rules.codec import SINK_INVALID
 from tidewire.changefeed.config.rules.draft import Draft, Rule, inside
-from tidewire.changefeed.config.sections import PLAIN_CSV, CsvConfig
-from tidewire.changefeed.config.settings import DateSeparator
+from tidewire.codec.storage_sink.csv_config import PLAIN_CSV, CsvConfig
+from tidewire.codec.storage_sink.layout import DateSeparator
 
 _BINARY = ("base64", "hex")
 _MOST_DELIMITER_BYTES = 3

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone
 
-from tidewire.changefeed.config.settings import DateSeparator, StorageSettings
+from tidewire.changefeed.config.settings import StorageSettings
 from tidewire.changefeed.sink.storage.cron import Cron
+from tidewire.codec.storage_sink.layout import DateSeparator
 from tidewire.model.tso import physical_ms
 from tidewire.storage import Storage
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from tidewire.changefeed.config.settings import StorageSettings
-from tidewire.changefeed.sink.storage.csv import CsvEncoder
 from tidewire.codec import Options, Resources, protocol
+from tidewire.codec.storage_sink.csv_encoder import CsvEncoder
 from tidewire.errors import ChangefeedError
 from tidewire.model import RowChange, TableSchema
 

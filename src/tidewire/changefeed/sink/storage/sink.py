@@ -11,10 +11,10 @@ from tidewire.changefeed.columnar import changes_of
 from tidewire.changefeed.config.settings import StorageSettings
 from tidewire.changefeed.projection import Projection
 from tidewire.changefeed.sink.storage.expiry import Expiry
-from tidewire.changefeed.sink.storage.layout import METADATA, Layout, file_number, index_path
 from tidewire.changefeed.sink.storage.records import Records
 from tidewire.changefeed.sink.storage.versions import Versions
 from tidewire.changefeed.source.base import RowBatch
+from tidewire.codec.storage_sink.layout import METADATA, Layout, file_number, index_path
 from tidewire.model import Ddl, RowChange, TableName, TableSchema
 from tidewire.storage import Storage
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidewire.changefeed.sink.storage.layout import Layout, schema_version
-from tidewire.changefeed.sink.storage.schema_file import Definition
+from tidewire.codec.storage_sink.layout import Layout, schema_version
+from tidewire.codec.storage_sink.schema_file import Definition
 from tidewire.model import Ddl, DdlType, RowChange, TableSchema
 from tidewire.storage import Storage
 

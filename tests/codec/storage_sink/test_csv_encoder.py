@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tidewire.changefeed.config.sections import CsvConfig
-from tidewire.changefeed.sink.storage.csv import CsvEncoder, go_float
+from tidewire.codec.storage_sink.csv_config import CsvConfig
+from tidewire.codec.storage_sink.csv_encoder import CsvEncoder, go_float
 from tidewire.errors import ChangefeedError
 from tidewire.model import Column, EnumValue, Generated, RowChange, SetValue, TableName, TableSchema
 

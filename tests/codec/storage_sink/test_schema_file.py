@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from tidewire.changefeed.sink.storage.schema_file import Definition
+from tidewire.codec.storage_sink.schema_file import Definition
 from tidewire.model import Column, Ddl, DdlType, TableName, TableSchema
 
 TABLE = TableSchema(

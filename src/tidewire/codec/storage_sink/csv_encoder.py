@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tidewire.changefeed.config.sections import CsvConfig
 from tidewire.codec.gotext import plain_decimal, plain_integer, shortest
 from tidewire.codec.row_columns import emitted_columns
+from tidewire.codec.storage_sink.csv_config import CsvConfig
 from tidewire.errors import ChangefeedError
 from tidewire.model import Column, Generated, MySQLType, Op, Row, RowChange, TableSchema, Value
 from tidewire.model.types import ENUM_SET, FLOATS, INTEGERS, STRINGS, TEMPORAL, TEXTS

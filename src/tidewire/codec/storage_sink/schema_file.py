@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tidewire.model import Column, Ddl, MySQLType, TableName, TableSchema
-from tidewire.model.ddl import TYPE_OF_KIND
+from tidewire.codec.jsontext import Reader, read_json
+from tidewire.codec.storage_sink.layout import METADATA
+from tidewire.model import Column, Ddl, DdlKind, MySQLType, TableName, TableSchema
+from tidewire.model.ddl import KIND_OF_TYPE, TYPE_OF_KIND
 from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS
 
 _FORMAT = 1
@@ -69,6 +71,30 @@ class Definition:
             kind if ddl.type is None else int(ddl.type),
         )
 
+    @classmethod
+    def parse(cls, data: bytes) -> Definition:
+        """What the bytes of a file say; ``DecodeError`` if they are not those of a schema file."""
+        reader = Reader(read_json(data, "schema file", "value"), "schema file", "value")
+        columns = reader.members.get("TableColumns") or []
+        if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
+            raise reader.refuse("a list of columns was expected", "TableColumns")
+        if len(columns) != reader.integer("TableColumnsTotal"):
+            raise reader.refuse(f"there are {len(columns)} columns", "TableColumnsTotal")
+        return cls(
+            TableName(reader.string("Schema"), reader.string("Table", "")),
+            reader.integer("TableVersion"),
+            tuple(columns),
+            reader.string("Query", ""),
+            reader.integer("Type", default=0),
+        )
+
+    def ddl(self) -> Ddl | None:
+        """The statement, if there is one to execute."""
+        if not self.query:
+            return None
+        kind = KIND_OF_TYPE.get(self.type, DdlKind.QUERY)
+        return Ddl(self.name, self.version, self.query, self.type, kind)
+
     @property
     def checksum(self) -> int:
         """CRC-32 of the names and columns, whatever their order; statement and version do not count."""
@@ -101,6 +127,11 @@ class Definition:
                 "TableColumnsTotal": len(self.columns),
             }
         )
+
+
+def checkpoint(data: bytes) -> int:
+    """The checkpoint in the file ``metadata``; ``DecodeError`` if there is none in it."""
+    return Reader(read_json(data, METADATA), METADATA, "value").integer("checkpoint-ts")
 
 
 def _json(document: Mapping[str, Any]) -> bytes:
