@@ -221,7 +221,7 @@ def _growing(delivery: Delivery, entries: Sequence[Entry]) -> Delivery:
 
 FAULTS: Mapping[str, Fault] = {
     "restart": Fault("the producer restarts twice, repeats what it sent since an older watermark, and lost some rows"),
-    "duplicate": Fault("every twentieth message is there twice"),
+    "duplicate": Fault("every twentieth message is sent twice"),
     "disorder": Fault("partitions of a partitioned table are not in order with each other", shuffle=disordered),
     "ties": Fault(
         "transactions and statements share commit timestamps", habits=lambda habits: replace(habits, ties=0.3)
