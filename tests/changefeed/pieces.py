@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
-from tidewire.changefeed.source.base import Place, Resolved, RowBatch, Upstream
+from tidewire.changefeed.source.base import Resolved, ResumePosition, RowBatch, Upstream
 from tidewire.model import Column, Ddl, DdlType, Index, RowChange, TableName, TableSchema
 
 
@@ -48,7 +48,7 @@ class ListSource:
     def __init__(self, items: Iterable[Upstream], tables: Sequence[TableSchema] = (), now: int = 0) -> None:
         self.items = list(items)
         self.closed = threading.Event()
-        self.reads: list[tuple[int, Place | None]] = []
+        self.reads: list[tuple[int, ResumePosition | None]] = []
         self._tables = tables
         self._now = now
 
@@ -60,7 +60,7 @@ class ListSource:
         """What it was told."""
         return self._tables
 
-    def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
+    def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
         """The items after a place, until it is closed."""
         self.reads.append((start_ts, place))
         for item in self.items[0 if place is None else place["index"] :]:

@@ -15,7 +15,7 @@ from tidewire.changefeed.runner import Runner
 from tidewire.changefeed.sink.memory import MemoryQueue
 from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.changefeed.source import open_source
-from tidewire.changefeed.source.topic.gate import Gate, Partition
+from tidewire.changefeed.source.topic.watermark_buffer import Partition, WatermarkBuffer
 from tidewire.codec import Options, protocol
 from tidewire.dispatch import Dispatch, DispatchRule, Filter
 from tidewire.model import Ddl, Message, Position, RowChange, Watermark
@@ -49,7 +49,7 @@ class Breaking(MemoryQueue):
 
 def told(queue: MemoryQueue) -> list[Any]:
     """What a careful reader gets, partition after partition."""
-    gate = Gate()
+    gate = WatermarkBuffer()
     gate.expect(Partition("feed", number) for number in range(3))
     for number, messages in enumerate(queue.topics["feed"]):
         decoder = protocol("canal-json").Decoder(OPTIONS)

@@ -13,7 +13,7 @@ from changefeed.pieces import DiarySink, ListSource, SetClock, create, delete, i
 from tidewire.changefeed.checkpoint import Checkpoint, MemoryCheckpoints
 from tidewire.changefeed.integrity import Check
 from tidewire.changefeed.runner import MOST_PENDING, Runner
-from tidewire.changefeed.source.base import Place, Resolved, RowBatch, Upstream
+from tidewire.changefeed.source.base import Resolved, ResumePosition, RowBatch, Upstream
 from tidewire.dispatch import EventFilter, EventFilterRule, Filter, TableRules
 from tidewire.errors import ChangefeedError
 from tidewire.model import Ddl, DdlType, RowChange, TableName, TableSchema
@@ -95,7 +95,7 @@ def test_watermarks_come_in_their_time_and_only_when_they_grew() -> None:
     clock = SetClock()
 
     class Ticking(ListSource):
-        def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
+        def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
             for item in super().read(start_ts, place):
                 clock.now += 0.4
                 yield item
@@ -234,7 +234,7 @@ def test_what_goes_wrong_is_raised_and_shown() -> None:
 
 def test_another_thread_can_stop_it() -> None:
     class Endless(ListSource):
-        def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
+        def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
             number = 0
             while not self.closed.is_set():
                 number += 1

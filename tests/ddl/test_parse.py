@@ -336,8 +336,8 @@ def test_one_alter_may_do_many_things() -> None:
         + ["RenameIndex", "DropIndex", "ConvertText"]
     )
     assert [change.place for change in found if isinstance(change, e.AddColumn)][2:] == [
-        e.Place(first=True),
-        e.Place(after="a b"),
+        e.ColumnPosition(first=True),
+        e.ColumnPosition(after="a b"),
     ]
     assert e.DropColumn("y", if_exists=True) in found
     assert e.SetDefault("i", "v") in found

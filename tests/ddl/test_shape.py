@@ -295,16 +295,16 @@ def test_a_change_of_everything_is_a_rename_a_conversion_and_a_move() -> None:
     assert found[0] == NamedColumn("a", "z")
     assert isinstance(found[1], TypedColumn)
     assert found[1].old.name == found[1].new.name == "z"
-    assert found[2] == PlacedColumn("z", e.Place(after="b"))
+    assert found[2] == PlacedColumn("z", e.ColumnPosition(after="b"))
 
 
 def test_a_place_behind_a_virtual_column_is_behind_the_last_one_a_target_has() -> None:
     (step,) = steps("a INT, v INT AS (a), b INT", "ADD c INT AFTER v")
     assert isinstance(step, NewColumn)
-    assert step.place == e.Place(after="a")
+    assert step.place == e.ColumnPosition(after="a")
     (step,) = steps("v INT AS (b), b INT", "ADD c INT AFTER v")
     assert isinstance(step, NewColumn)
-    assert step.place == e.Place(first=True)
+    assert step.place == e.ColumnPosition(first=True)
     assert steps("a INT", "ADD v INT AS (a) VIRTUAL") == ()
     assert steps("a INT, v INT AS (a)", "DROP v, ADD KEY (a)") == ()
 
@@ -317,7 +317,7 @@ def run(columns: list[Column], found: tuple[ColumnStep, ...]) -> list[Column]:
         (place,) = [number for number, column in enumerate(columns) if column.name == name]
         return place
 
-    def put(column: Column, place: e.Place) -> None:
+    def put(column: Column, place: e.ColumnPosition) -> None:
         number = 0 if place.first else len(columns) if place.after is None else at(place.after) + 1
         columns.insert(number, column)
 

@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 from sync.reduce import Change, Key, last_changes
 from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.model import (
     Column,
     Date,
@@ -178,7 +178,7 @@ def _find(columns: list[Column], name: str) -> int:
     raise LookupError(f"there is no column {name}")
 
 
-def _index(columns: list[Column], place: Place, otherwise: int) -> int:
+def _index(columns: list[Column], place: ColumnPosition, otherwise: int) -> int:
     if place.first:
         return 0
     return otherwise if place.after is None else _find(columns, place.after) + 1

@@ -12,12 +12,12 @@ from tidewire.ddl.edits import (
     AlterTable,
     ChangeColumn,
     ColumnEdit,
+    ColumnPosition,
     CreateTable,
     DropColumn,
     DropDatabase,
     DropIndex,
     DropTable,
-    Place,
     RenameColumn,
     RenameTable,
     SetDefault,
@@ -241,7 +241,7 @@ def test_what_is_said_of_a_column_that_no_row_has_changes_nothing(change: Column
     if not at_once:
         scene.read()
 
-    add = AddColumn(WIDE.columns[-1], Place(after="virtual"))
+    add = AddColumn(WIDE.columns[-1], ColumnPosition(after="virtual"))
     planned = scene.flow(ddl(10, AlterTable(T, (change, add))), put(15, 2, "b"), watermark(20))
 
     assert not planned.state.holds

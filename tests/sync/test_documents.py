@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import StateError
 from tidewire.model import (
     Column,
@@ -77,7 +77,7 @@ DDLS = st.builds(
 )
 FOUND = st.builds(FoundDdl, PLACES, st.integers(0, 9), DDLS)
 FILLS = st.none() | st.text(max_size=3) | st.binary(max_size=3)
-SPOTS = st.builds(Place, st.booleans(), st.none() | st.text(max_size=3))
+SPOTS = st.builds(ColumnPosition, st.booleans(), st.none() | st.text(max_size=3))
 CHANGES = st.one_of(
     st.builds(NewColumn, COLUMNS, SPOTS, FILLS),
     st.builds(GoneColumn, st.text(max_size=3)),

@@ -11,7 +11,7 @@ from sync.reduce import Change
 from sync.scenes import SHAPE, T, shaped
 from sync.upstream import column
 from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.model import Column, Date, EnumValue, Position, SetValue, TableName, TableSchema, Value
 from tidewire.sync.manifest import Partition, StagedFile
 from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Slice, Step
@@ -32,9 +32,9 @@ def test_columns_change_one_step_after_the_other() -> None:
     after = TableSchema(T, (extra, number, column("key", "int", True)))
     steps = (
         TypedColumn(SHAPE.columns[1], number),
-        NewColumn(extra, Place(first=True), "3"),
+        NewColumn(extra, ColumnPosition(first=True), "3"),
         NamedColumn("id", "key"),
-        PlacedColumn("key", Place(after="v")),
+        PlacedColumn("key", ColumnPosition(after="v")),
     )
 
     table = target(Alter(SHAPE, after, steps, 10)).tables[T]

@@ -12,13 +12,13 @@ from tidewire.ddl.edits import (
     AddColumn,
     AlterTable,
     ChangeColumn,
+    ColumnPosition,
     CreateTable,
     DropColumn,
     DropDatabase,
     DropTable,
     Edit,
     Impossible,
-    Place,
     RenameColumn,
     RenameTable,
     TruncateTable,
@@ -79,7 +79,7 @@ KEEPING = [DdlPolicy.LENIENT, DdlPolicy.IGNORE]
 def test_a_new_column_is_followed(policy: DdlPolicy) -> None:
     found = after(
         scene(policy),
-        alter(AddColumn(column("n", "int", default="7"), Place(after="id"))),
+        alter(AddColumn(column("n", "int", default="7"), ColumnPosition(after="id"))),
         columns("id", "n", "v"),
         {"id": 2, "n": 3, "v": "b"},
     )
@@ -271,7 +271,7 @@ def test_the_rule_of_a_table_wins() -> None:
 def test_a_statement_that_follows_on_a_frozen_one_is_judged_when_its_turn_comes(on_bad: OnBad) -> None:
     made = scene(DdlPolicy.FREEZE, ChangeKind.RENAME_COLUMN)
     made.settings = replace(made.settings, on_bad=on_bad)
-    wider = ChangeColumn("w", column("w", "varchar(40)"), Place(first=True))
+    wider = ChangeColumn("w", column("w", "varchar(40)"), ColumnPosition(first=True))
     made.flow(ddl(10, alter(RenameColumn("v", "w"))), ddl(20, alter(wider)), watermark(29))
     assert [hold.ts for hold in made.state.holds] == [9]
 
@@ -386,7 +386,7 @@ def test_a_place_behind_a_dropped_column_is_behind_the_one_before_it() -> None:
     made = Ruled(Rules(tables=(TableRule(match=("*.*",), mask={"v": Mask.DROP}),)))
     made.flow(put(5, 1, "a"), watermark(9))
 
-    made.flow(ddl(10, alter(AddColumn(column("n", "int"), Place(after="v")))), watermark(19))
+    made.flow(ddl(10, alter(AddColumn(column("n", "int"), ColumnPosition(after="v")))), watermark(19))
 
     assert made.target.tables[T].names == ["id", "n"]
     made.flow(ddl(20, alter(DropColumn("v"))), watermark(29))

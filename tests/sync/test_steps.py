@@ -9,14 +9,14 @@ from dataclasses import replace
 from sync.scenes import SHAPE, T, shaped
 from sync.upstream import column
 from tidewire.ddl.column_steps import NewColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.model import TableName
 from tidewire.sync.manifest import Partition, StagedFile
 from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Slice, Step, Truncate
 
 FILE = StagedFile("staged/1", SHAPE, Partition("feed", 0), 1, 5, 9, 0, 3)
 MERGE = Merge(SHAPE, (Slice(FILE, 0, 9),), 9, {"v": None})
-ALTER = Alter(SHAPE, SHAPE, (NewColumn(column("n", "int"), Place(), "7"),), 9)
+ALTER = Alter(SHAPE, SHAPE, (NewColumn(column("n", "int"), ColumnPosition(), "7"),), 9)
 STEPS: list[Step] = [
     MERGE,
     Create(SHAPE, 9),
@@ -51,7 +51,7 @@ def test_ids_differ_where_anything_differs() -> None:
         Create(wider, 9),
         Drop(T, 9, keep=True),
         replace(ALTER, columns=()),
-        replace(ALTER, columns=(NewColumn(column("n", "int"), Place(), b"7"),)),
+        replace(ALTER, columns=(NewColumn(column("n", "int"), ColumnPosition(), b"7"),)),
     ]
 
     ids = [step.id for step in (*STEPS, *others)]

@@ -14,13 +14,13 @@ from tidewire.ddl.edits import (
     AlterTable,
     ChangeColumn,
     ColumnEdit,
+    ColumnPosition,
     CreateDatabase,
     CreateTable,
     DropColumn,
     DropDatabase,
     DropTable,
     Edit,
-    Place,
     RenameColumn,
     RenameTable,
     TruncateTable,
@@ -422,15 +422,15 @@ class Upstream:
         _reshape(table, _placed([*columns, new_column], new_column, place), {new_column.name: lambda _: value})
         return AddColumn(new_column, place), f"ADD COLUMN {_definition(new_column)}{_where(place)}"
 
-    def _place(self, anchors: list[str]) -> Place:
+    def _place(self, anchors: list[str]) -> ColumnPosition:
         chance = self.random.random()
         if chance < 0.2:
-            return Place(first=True)
-        return Place(after=self.random.choice(anchors)) if chance < 0.5 and anchors else Place()
+            return ColumnPosition(first=True)
+        return ColumnPosition(after=self.random.choice(anchors)) if chance < 0.5 and anchors else ColumnPosition()
 
 
-def _placed(columns: list[Column], moved: Column, place: Place) -> list[Column]:
-    if place == Place():
+def _placed(columns: list[Column], moved: Column, place: ColumnPosition) -> list[Column]:
+    if place == ColumnPosition():
         return columns
     rest = [each for each in columns if each is not moved]
     at = 0 if place.first else [each.name for each in rest].index(place.after or "") + 1
@@ -464,7 +464,7 @@ def _definition(each: Column) -> str:
     return f"`{each.name}` {each.mysql_type.upper()}{missing}{default}"
 
 
-def _where(place: Place) -> str:
+def _where(place: ColumnPosition) -> str:
     if place.first:
         return " FIRST"
     return "" if place.after is None else f" AFTER `{place.after}`"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tidewire.changefeed.source.base import Place
+from tidewire.changefeed.source.base import ResumePosition
 from tidewire.errors import ChangefeedError
 from tidewire.storage import open_storage
 
@@ -19,7 +19,7 @@ class Checkpoint:
     """Everything with a commit ts up to ``ts`` is safe in the sink; the source goes on at ``place``."""
 
     ts: int
-    place: Place | None = None
+    place: ResumePosition | None = None
 
 
 class CheckpointStore(Protocol):

@@ -7,19 +7,18 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tidewire.ddl.columns import Definition, read_column, read_default
-from tidewire.ddl.draft import PRIMARY
 from tidewire.ddl.edits import (
     AddColumn,
     AddIndex,
     AlterTable,
     ChangeColumn,
     ColumnEdit,
+    ColumnPosition,
     ConvertText,
     DropColumn,
     DropIndex,
     Edit,
     Impossible,
-    Place,
     RenameColumn,
     RenameIndex,
     RenameTable,
@@ -27,6 +26,7 @@ from tidewire.ddl.edits import (
 )
 from tidewire.ddl.indexes import begins_constraint, covers_all_rows, read_constraint
 from tidewire.ddl.reader import Reader
+from tidewire.ddl.table_builder import PRIMARY
 from tidewire.ddl.tables import Element, keys_of, read_element, told
 from tidewire.ddl.types import read_charset, sized
 from tidewire.model import Generated, Index, TableName, TableSchema
@@ -113,10 +113,10 @@ def _add_element(statement: _Alter, element: Element, if_not_exists: bool) -> No
     statement.changes += keys_of(element)
 
 
-def _place(reader: Reader) -> Place:
+def _place(reader: Reader) -> ColumnPosition:
     if reader.accept("FIRST"):
-        return Place(first=True)
-    return Place(after=reader.column_name()) if reader.accept("AFTER") else Place()
+        return ColumnPosition(first=True)
+    return ColumnPosition(after=reader.column_name()) if reader.accept("AFTER") else ColumnPosition()
 
 
 def _drop(statement: _Alter) -> None:

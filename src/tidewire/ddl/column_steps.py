@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.model import Column
 
 
@@ -14,7 +14,7 @@ class NewColumn:
     """Add a column and give existing rows ``fill``, the text of a default, or NULL."""
 
     column: Column
-    place: Place
+    place: ColumnPosition
     fill: str | bytes | None
 
 
@@ -46,7 +46,7 @@ class PlacedColumn:
     """Move a column."""
 
     name: str
-    place: Place
+    place: ColumnPosition
 
 
 ColumnStep: TypeAlias = NewColumn | GoneColumn | NamedColumn | TypedColumn | PlacedColumn

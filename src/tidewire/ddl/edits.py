@@ -57,7 +57,7 @@ class RenameTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ColumnPosition:
     """Where a column goes: first, after another column, or, with neither, last (new) or where it is (changed)."""
 
     first: bool = False
@@ -73,7 +73,7 @@ class AddColumn:
     """
 
     column: Column
-    place: Place = Place()
+    place: ColumnPosition = ColumnPosition()
     if_not_exists: bool = False
 
 
@@ -91,7 +91,7 @@ class ChangeColumn:
 
     name: str
     column: Column
-    place: Place = Place()
+    place: ColumnPosition = ColumnPosition()
     if_exists: bool = False
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidewire.ddl.draft import PRIMARY
 from tidewire.ddl.edits import AddIndex
 from tidewire.ddl.reader import Reader
+from tidewire.ddl.table_builder import PRIMARY
 from tidewire.model import Index
 
 

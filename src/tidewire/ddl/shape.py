@@ -1,6 +1,6 @@
 """What a change of columns makes of a table, and what a target has to do for it.
 
-Both come from one draft of the table, so they cannot disagree.
+Both come from one builder of the table, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
 from tidewire.ddl.defaults import fill
-from tidewire.ddl.draft import Draft, Entry
-from tidewire.ddl.edits import ColumnEdit, Place
+from tidewire.ddl.edits import ColumnEdit, ColumnPosition
+from tidewire.ddl.table_builder import Entry, TableBuilder
 from tidewire.errors import DdlMismatch
 from tidewire.model import Column, Generated, MySQLType, TableSchema
 from tidewire.model.types import FLOATS, TEMPORAL
@@ -19,7 +19,7 @@ from tidewire.model.types import FLOATS, TEMPORAL
 
 def altered(table: TableSchema, changes: Sequence[ColumnEdit]) -> TableSchema:
     """The table after these changes, its keys marked anew; ``DdlMismatch`` where they do not fit it."""
-    return Draft(table).changed(changes).table()
+    return TableBuilder(table).changed(changes).table()
 
 
 def column_steps(table: TableSchema, changes: Sequence[ColumnEdit], now: str | None = None) -> tuple[ColumnStep, ...]:
@@ -28,10 +28,10 @@ def column_steps(table: TableSchema, changes: Sequence[ColumnEdit], now: str | N
     Virtual columns are in no row, so no step speaks of them. Each step sees the columns as the steps before it left
     them: a ``TypedColumn`` has the new name on both sides. ``now`` is the moment of the statement, see ``fill``.
     """
-    draft = Draft(table).changed(changes)
-    draft.table()
+    builder = TableBuilder(table).changed(changes)
+    builder.table()
     try:
-        return (*_gone(draft), *_named(draft), *_typed(draft), *_placed(draft, now))
+        return (*_gone(builder), *_named(builder), *_typed(builder), *_placed(builder, now))
     except ValueError as error:
         raise DdlMismatch(str(table.name), str(error)) from None
 
@@ -40,27 +40,27 @@ def _is_visible(column: Column | None) -> bool:
     return column is not None and column.generated is not Generated.VIRTUAL
 
 
-def _visible(draft: Draft) -> list[Entry]:
+def _visible(builder: TableBuilder) -> list[Entry]:
     """The columns a target has after the statement."""
-    return [entry for entry in draft.entries if _is_visible(entry.column)]
+    return [entry for entry in builder.entries if _is_visible(entry.column)]
 
 
-def _kept(draft: Draft) -> list[tuple[Column, Column]]:
+def _kept(builder: TableBuilder) -> list[tuple[Column, Column]]:
     """The columns a target has before and after, as they were and are."""
-    return [(entry.before, entry.column) for entry in _visible(draft) if entry.before and _is_visible(entry.before)]
+    return [(entry.before, entry.column) for entry in _visible(builder) if entry.before and _is_visible(entry.before)]
 
 
-def _gone(draft: Draft) -> Iterator[ColumnStep]:
-    hidden = [entry for entry in draft.entries if not _is_visible(entry.column)]
-    for entry in (*draft.gone, *hidden):
+def _gone(builder: TableBuilder) -> Iterator[ColumnStep]:
+    hidden = [entry for entry in builder.entries if not _is_visible(entry.column)]
+    for entry in (*builder.gone, *hidden):
         if entry.before and _is_visible(entry.before):
             yield GoneColumn(entry.before.name)
 
 
-def _named(draft: Draft) -> Iterator[ColumnStep]:
+def _named(builder: TableBuilder) -> Iterator[ColumnStep]:
     """Renames in an order in which each new name is free; a cycle goes through a temporary name."""
-    waiting = {before.name: column.name for before, column in _kept(draft) if before.name != column.name}
-    taken = {name.lower() for before, column in _kept(draft) for name in (before.name, column.name)}
+    waiting = {before.name: column.name for before, column in _kept(builder) if before.name != column.name}
+    taken = {name.lower() for before, column in _kept(builder) for name in (before.name, column.name)}
     while waiting:
         held = {name.lower() for name in waiting}
         ready = [name for name, new in waiting.items() if new.lower() not in held - {name.lower()}]
@@ -75,8 +75,8 @@ def _named(draft: Draft) -> Iterator[ColumnStep]:
             waiting[spare] = new
 
 
-def _typed(draft: Draft) -> Iterator[ColumnStep]:
-    for before, column in _kept(draft):
+def _typed(builder: TableBuilder) -> Iterator[ColumnStep]:
+    for before, column in _kept(builder):
         if _value_type(before) != _value_type(column):
             yield TypedColumn(replace(before, name=column.name), column)
 
@@ -99,10 +99,10 @@ def _value_type(column: Column) -> tuple[object, ...]:
     )
 
 
-def _placed(draft: Draft, now: str | None) -> Iterator[ColumnStep]:
+def _placed(builder: TableBuilder, now: str | None) -> Iterator[ColumnStep]:
     """New columns and moved ones, from left to right, each right behind the column it follows in the end."""
-    entries = _visible(draft)
-    order = [entry for entry in draft.original if entry in entries and _is_visible(entry.before)]
+    entries = _visible(builder)
+    order = [entry for entry in builder.original if entry in entries and _is_visible(entry.before)]
     for number, entry in enumerate(entries):
         is_new = entry not in order
         behind = entries[number - 1] if number else None
@@ -114,7 +114,13 @@ def _placed(draft: Draft, now: str | None) -> Iterator[ColumnStep]:
         at = order.index(behind) + 1 if behind else 0
         last = at == len(order)
         order.insert(at, entry)
-        place = Place() if is_new and last else Place(first=True) if behind is None else Place(after=behind.column.name)
+        place = (
+            ColumnPosition()
+            if is_new and last
+            else ColumnPosition(first=True)
+            if behind is None
+            else ColumnPosition(after=behind.column.name)
+        )
         if is_new:
             yield NewColumn(entry.column, place, fill(entry.column, now))
         else:

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from tidewire.ddl.columns import Definition, read_column
 from tidewire.ddl.defaults import settled
-from tidewire.ddl.draft import PRIMARY
 from tidewire.ddl.edits import AddColumn, AddIndex, ColumnEdit, CreateTable
 from tidewire.ddl.indexes import Constraint, begins_constraint, read_constraint
 from tidewire.ddl.reader import Reader, Unreadable
 from tidewire.ddl.shape import altered
+from tidewire.ddl.table_builder import PRIMARY
 from tidewire.ddl.types import read_charset, sized
 from tidewire.errors import DdlMismatch
 from tidewire.model import Column, Index, TableName, TableSchema

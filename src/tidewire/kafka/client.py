@@ -31,7 +31,7 @@ _LOOK_SECONDS = 0.2
 _RETRY_SECONDS = 0.2
 _LEAST_SECONDS, _REQUEST_SECONDS = 1.0, 10.0
 
-Place: TypeAlias = tuple[str, int]
+PartitionId: TypeAlias = tuple[str, int]
 """A topic and the number of a partition."""
 
 Key = TypeVar("Key", bound=Hashable)
@@ -170,7 +170,7 @@ class KafkaClient:
             for name, topic in found.items()
         }
 
-    def offsets(self, places: Iterable[Place]) -> dict[Place, Offsets]:
+    def offsets(self, places: Iterable[PartitionId]) -> dict[PartitionId, Offsets]:
         """The offsets of partitions, in two requests for all of them. One that does not exist (yet) is left out."""
         wanted = list(places)
         if not wanted:
@@ -179,7 +179,7 @@ class KafkaClient:
         end = self._listed(wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {at: Offsets(first[at], end[at]) for at in wanted if at in first and at in end}
 
-    def commit(self, group: str, offsets: Mapping[Place, int], *, seconds: float | None = None) -> None:
+    def commit(self, group: str, offsets: Mapping[PartitionId, int], *, seconds: float | None = None) -> None:
         """Set a consumer group's offsets. The group must have no members. ``seconds``: how long to wait for brokers."""
         places = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
         asked = ConsumerGroupTopicPartitions(group, places)
@@ -223,7 +223,7 @@ class KafkaClient:
         entry = found[resource].get(name) if resource in found else None
         return None if entry is None or entry.value is None else str(entry.value)
 
-    def _listed(self, places: list[Place], spec: OffsetSpec) -> dict[Place, int]:
+    def _listed(self, places: list[PartitionId], spec: OffsetSpec) -> dict[PartitionId, int]:
         asked = {TopicPartition(*place): spec for place in places}
         found = self._results(lambda seconds: self._admin.list_offsets(asked, request_timeout=seconds))
         return {(at.topic, at.partition): int(result.offset) for at, result in found.items()}

@@ -17,7 +17,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from tidewire.errors import BrokerError, MissingExtra, SyncError, TopicError
-from tidewire.kafka.client import LATER_SECONDS, KafkaClient, Place, explained, passes, unusable
+from tidewire.kafka.client import LATER_SECONDS, KafkaClient, PartitionId, explained, passes, unusable
 from tidewire.kafka.settings import configured
 from tidewire.kafka.uri import KafkaAddress
 from tidewire.model import Message, Position
@@ -67,9 +67,11 @@ class Follower:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._kept = _Kept({**settings, "fetch.wait.max.ms": "500"})
-        self._assigned: frozenset[Place] = frozenset()
+        self._assigned: frozenset[PartitionId] = frozenset()
 
-    def read(self, offsets: Mapping[Place, int], count: int, seconds: float) -> Iterator[tuple[Position, Message]]:
+    def read(
+        self, offsets: Mapping[PartitionId, int], count: int, seconds: float
+    ) -> Iterator[tuple[Position, Message]]:
         """Some of the next messages, at most ``count``, waiting at most ``seconds`` for them.
 
         ``offsets`` says where to begin when the set of partitions changes; as long as it is the same, reading goes on.
@@ -114,7 +116,7 @@ def _key(settings: Mapping[str, str]) -> _Settings:
 
 
 def fetched(
-    settings: Mapping[str, str], place: Place, start: int, end: int, *, patience: float = LATER_SECONDS
+    settings: Mapping[str, str], place: PartitionId, start: int, end: int, *, patience: float = LATER_SECONDS
 ) -> Generator[list[Any]]:
     """The messages of a partition from the offset ``start`` to before ``end``, in lists of librdkafka's messages.
 
@@ -175,7 +177,7 @@ def _close_all() -> None:
             close(dict(settings))
 
 
-def _lists(kept: _Kept, place: Place, start: int, end: int, patience: float) -> Iterator[list[Any]]:
+def _lists(kept: _Kept, place: PartitionId, start: int, end: int, patience: float) -> Iterator[list[Any]]:
     begin, deadline = start, time.monotonic() + patience
     while begin < end:
         heard = kept.consumer.consume(min(_AT_ONCE, end - begin), _POLL_SECONDS)
@@ -194,7 +196,7 @@ def _lists(kept: _Kept, place: Place, start: int, end: int, patience: float) -> 
             raise BrokerError(kept.brokers, reason)
 
 
-def _end(kept: _Kept, message: Any, place: Place, begin: int) -> int:
+def _end(kept: _Kept, message: Any, place: PartitionId, begin: int) -> int:
     """The offset up to which an error says that there are no more messages; 0 for a trouble that may pass."""
     error = message.error()
     if error.code() == KafkaError._PARTITION_EOF:
@@ -212,5 +214,5 @@ def _end(kept: _Kept, message: Any, place: Place, begin: int) -> int:
     return 0
 
 
-def _named(place: Place) -> str:
+def _named(place: PartitionId) -> str:
     return f"{place[0]}[{place[1]}]"

@@ -13,6 +13,7 @@ from tidewire.ddl.edits import (
     AlterTable,
     ChangeColumn,
     ColumnEdit,
+    ColumnPosition,
     CreateDatabase,
     CreateTable,
     DropColumn,
@@ -20,7 +21,6 @@ from tidewire.ddl.edits import (
     DropTable,
     Edit,
     Impossible,
-    Place,
     RenameColumn,
     RenameTable,
     SetDefault,
@@ -348,7 +348,13 @@ def column_changes(
             continue
         before = shape.columns[number - 1].name if number else None
         at = 0 if before is None else names.index(before.lower()) + 1 if before.lower() in names else len(names)
-        place = Place(first=True) if at == 0 else Place() if at == len(names) else Place(after=columns[at - 1].name)
+        place = (
+            ColumnPosition(first=True)
+            if at == 0
+            else ColumnPosition()
+            if at == len(names)
+            else ColumnPosition(after=columns[at - 1].name)
+        )
         steps.append(NewColumn(column, place, column.default))
         columns.insert(at, column)
         names.insert(at, column.name.lower())
@@ -423,4 +429,4 @@ def _placed(change: ColumnEdit, names: Iterable[str]) -> ColumnEdit:
     """A change without a place behind an unknown column."""
     if not isinstance(change, AddColumn | ChangeColumn) or change.place.after is None:
         return change
-    return change if change.place.after.lower() in names else replace(change, place=Place())
+    return change if change.place.after.lower() in names else replace(change, place=ColumnPosition())

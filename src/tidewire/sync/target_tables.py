@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import SyncStopped
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.sync.policies import COLUMN_KINDS, ChangeKind, DdlPolicy, widens
@@ -51,11 +51,11 @@ def altered_table(
 
     ``by_rows``: rows tell the change, and those from before it come along, so that a column which stays is still fed.
     """
-    draft = _Draft(copy, alter, policy_of, rules)
-    draft.by_rows = by_rows
+    builder = _Draft(copy, alter, policy_of, rules)
+    builder.by_rows = by_rows
     for step in alter.columns:
-        _CHANGE[type(step)](draft, step)
-    return tuple(draft.steps), draft.copy()
+        _CHANGE[type(step)](builder, step)
+    return tuple(builder.steps), builder.copy()
 
 
 @dataclass(eq=False, slots=True)
@@ -104,17 +104,17 @@ class _Draft:
                 self.steps.append(NamedColumn(other.column.name, aside))
                 other.column = replace(other.column, name=aside)
 
-    def place(self, place: Place) -> Place:
+    def place(self, place: ColumnPosition) -> ColumnPosition:
         """A place behind the nearest column before it that the target has."""
         if place.after is None:
             return place
         names = [column.name.lower() for column in self.alter.after.columns]
         for name in reversed(names[: names.index(place.after.lower()) + 1]):
             if (found := self.find(name)) is not None:
-                return Place(after=found.column.name)
-        return Place(first=True)
+                return ColumnPosition(after=found.column.name)
+        return ColumnPosition(first=True)
 
-    def put(self, entry: _Entry, place: Place) -> None:
+    def put(self, entry: _Entry, place: ColumnPosition) -> None:
         at = len(self.entries)
         if place.first:
             at = 0

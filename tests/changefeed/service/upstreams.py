@@ -10,7 +10,7 @@ from changefeed.pieces import create, insert, table
 from tidewire.changefeed.service.feed import FeedKey
 from tidewire.changefeed.service.lifecycle import State
 from tidewire.changefeed.service.service import Service
-from tidewire.changefeed.source import Place, Resolved, Upstream
+from tidewire.changefeed.source import Resolved, ResumePosition, Upstream
 from tidewire.model import Ddl, RowChange, TableSchema
 
 PATIENCE = 60.0
@@ -68,7 +68,7 @@ class Reading:
         """Its tables."""
         return self._live.tables
 
-    def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
+    def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
         """What happens after a place, or after a moment."""
         at = 0 if place is None else int(place["index"])
         while not self._closed:

@@ -10,7 +10,7 @@ import pytest
 from spark.apply.staging import change, stage
 from tidewire.arrow.policy import Policy, ZeroDates
 from tidewire.ddl.column_steps import NewColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Mode, check
 from tidewire.sync.steps import Alter, Create, Drop, Merge, Rename, SetAside, Step, Truncate
@@ -41,7 +41,11 @@ IMPOSSIBLE: list[tuple[Step, Mode, str]] = [
     (retyped("varchar(9)", "enum"), Mode.MIRROR, "the names of enum are not known"),
     (Alter(TABLE, replace(TABLE, columns=(NAME,)), (), 5), Mode.MIRROR, "neither a primary key"),
     (Alter(TABLE, replace(TABLE, columns=(NAME,)), (), 5), Mode.SCD2, "which mode scd2 needs"),
-    (altered(NewColumn(Column.of("n", "int"), Place(), "x")), Mode.MIRROR, "column n: 'x' is not a value of int"),
+    (
+        altered(NewColumn(Column.of("n", "int"), ColumnPosition(), "x")),
+        Mode.MIRROR,
+        "column n: 'x' is not a value of int",
+    ),
     (Create(replace(TABLE, columns=(NAME,)), 1), Mode.MIRROR, "shop.t has neither a primary key"),
     (Create(replace(TABLE, columns=(ID, Column.of("_TW_x", "int"))), 1), Mode.HISTORY, "cannot be called _TW_x"),
     (Create(replace(TABLE, name=TableName("_tidewire_moving", "t")), 1), Mode.MIRROR, "_tidewire_moving for itself"),
@@ -53,7 +57,7 @@ FINE: list[tuple[Step, Mode]] = [
     (Create(TABLE, 1), Mode.SCD2),
     (Create(replace(TABLE, columns=(NAME,)), 1), Mode.HISTORY),
     (retyped("int", "varchar(20)"), Mode.MIRROR),
-    (altered(NewColumn(Column.of("n", "int"), Place(), "7"), Column.of("n", "int")), Mode.HISTORY),
+    (altered(NewColumn(Column.of("n", "int"), ColumnPosition(), "7"), Column.of("n", "int")), Mode.HISTORY),
     (Drop(NAMED, 3), Mode.MIRROR),
     (Truncate(TABLE, 3), Mode.SCD2),
     (Rename(((NAMED, TableName("a", "b")), (TableName("a", "b"), NAMED)), 3), Mode.MIRROR),

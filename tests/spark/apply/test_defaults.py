@@ -13,7 +13,7 @@ from spark.apply.staging import change, stage
 from spark.targets.tags import tag
 from tidewire.arrow.cast import default_value
 from tidewire.ddl.column_steps import NewColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Mode, execute
 from tidewire.spark.apply.fold import FILES
@@ -70,7 +70,7 @@ def merged(
 
 def added(target: Target, table: TableSchema, mode: Mode, ts: int, *news: tuple[Column, str | bytes]) -> TableSchema:
     after = altered(table, *(column for column, _ in news))
-    steps = tuple(NewColumn(column, Place(), default) for column, default in news)
+    steps = tuple(NewColumn(column, ColumnPosition(), default) for column, default in news)
     execute(Alter(table, after, steps, ts), target, tag(), mode)
     return after
 

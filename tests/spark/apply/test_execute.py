@@ -17,7 +17,7 @@ from spark.apply.staging import change, stage
 from spark.targets.tags import tag
 from tidewire.arrow.policy import Policy
 from tidewire.ddl.column_steps import ColumnStep, GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import StepImpossible
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Mode, Outcome, execute, invalid_changes
@@ -65,7 +65,7 @@ def test_every_step_names_the_version_that_it_made_also_when_it_is_done_again(ta
     steps = (
         Create(shape, 1),
         Merge(shape, (piece,), 5),
-        Alter(shape, wide, (NewColumn(wide.columns[2], Place(), None),), 6),
+        Alter(shape, wide, (NewColumn(wide.columns[2], ColumnPosition(), None),), 6),
         Truncate(wide, 7),
     )
     made_ = []
@@ -155,10 +155,10 @@ def test_changes_that_touch_no_values_are_collected_between_conversions() -> Non
     number, text = Column.of("n", "int"), Column.of("n", "varchar(9)")
     found = _phases(
         NamedColumn("name", "other"),
-        NewColumn(Column.of("m", "int"), Place(), None),
-        NewColumn(number, Place(first=True), "7"),
+        NewColumn(Column.of("m", "int"), ColumnPosition(), None),
+        NewColumn(number, ColumnPosition(first=True), "7"),
         TypedColumn(number, text),
-        PlacedColumn("n", Place(after="id")),
+        PlacedColumn("n", ColumnPosition(after="id")),
         TypedColumn(Column.of("w", "int"), Column.of("w", "bigint")),
         GoneColumn("m"),
     )
@@ -166,10 +166,10 @@ def test_changes_that_touch_no_values_are_collected_between_conversions() -> Non
     added = (
         RenameColumn("name", "other"),
         AddColumn(Field("m", "int")),
-        AddColumn(Field("n", "int"), Place(first=True)),
+        AddColumn(Field("n", "int"), ColumnPosition(first=True)),
     )
-    making = AddColumn(Field("_tw_new_n", "string"), Place(after="n"))
-    rest = (DropColumn("n"), RenameColumn("_tw_new_n", "n"), MoveColumn("n", Place(after="id")))
+    making = AddColumn(Field("_tw_new_n", "string"), ColumnPosition(after="n"))
+    rest = (DropColumn("n"), RenameColumn("_tw_new_n", "n"), MoveColumn("n", ColumnPosition(after="id")))
     assert found == [
         added,
         Rewrite((("n", Default("7", number)),)),
@@ -238,7 +238,7 @@ def test_an_alter_goes_on_where_a_crash_left_it(
             TypedColumn(span, Column.of("t", "bigint")),
             NamedColumn("d", "e"),
             TypedColumn(replace(day, name="e"), Column.of("e", "int")),
-            NewColumn(Column.of("n", "int"), Place(), "7"),
+            NewColumn(Column.of("n", "int"), ColumnPosition(), "7"),
         )
         step = Alter(shape, after, columns, 6)
         try:
@@ -273,7 +273,7 @@ def test_a_value_that_cannot_be_converted_makes_the_step_impossible(target: Targ
 def test_a_column_that_is_not_there_makes_the_step_impossible(target: Target) -> None:
     shape = table("gone")
     execute(Create(shape, 1), target, tag(), Mode.MIRROR)
-    step = Alter(shape, shape, (PlacedColumn("missing", Place(first=True)),), 6)
+    step = Alter(shape, shape, (PlacedColumn("missing", ColumnPosition(first=True)),), 6)
 
     with pytest.raises(StepImpossible, match=r"steps\.gone: there is no column missing in steps\.gone"):
         execute(step, target, tag(step.id), Mode.MIRROR)
@@ -300,7 +300,7 @@ def test_a_key_may_be_renamed_in_the_statement_that_fills_a_column(target: Targe
     key = replace(ID, name="id2")
     added = replace(Column.of("c", "int", nullable=False), default="5")
     made(target, tmp_path, shape, {"id": 1, "name": "a"})
-    columns = (NamedColumn("id", "id2"), NewColumn(added, Place(), "5"))
+    columns = (NamedColumn("id", "id2"), NewColumn(added, ColumnPosition(), "5"))
     step = Alter(shape, table("renamed_key", key, NAME, added), columns, 6)
 
     execute(step, target, tag(step.id), Mode.MIRROR)

@@ -19,7 +19,7 @@ from spark.targets.tags import tag
 from sync.memory_target import MemoryTarget
 from sync.reduce import Change
 from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import StepImpossible
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Mode, current_rows, execute, task
@@ -129,11 +129,11 @@ class Story:
         text = Column.of("price", "varchar(20)")
         before = self.table
         self.table = replace(before, columns=(added, ID, replace(NAME, name="label"), text))
-        changes = (NamedColumn("name", "label"), TypedColumn(PRICE, text), NewColumn(added, Place(), "7"))
+        changes = (NamedColumn("name", "label"), TypedColumn(PRICE, text), NewColumn(added, ColumnPosition(), "7"))
         for key, row in self.live.items():
             price = f"{row['price']}0"
             self.live[key] = {"added": 7, "id": key, "label": row["name"], "price": price}
-        return Alter(before, self.table, (*changes, PlacedColumn("added", Place(first=True))), self.ts)
+        return Alter(before, self.table, (*changes, PlacedColumn("added", ColumnPosition(first=True))), self.ts)
 
 
 LOOKS = (2, 3, 4, 6)

@@ -12,7 +12,7 @@ from spark.apply.staging import change, stage
 from spark.targets.tags import tag
 from sync.reduce import Change
 from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import StepImpossible
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Mode, check, current_rows, execute
@@ -190,7 +190,7 @@ def test_columns_of_partitions_are_renamed_and_widened(spark: SparkSession, tmp_
     place = Column.of("place", "bigint")
     feed.alter(schema("ddl", ID, DAY, place), NamedColumn("region", "place"))
     again = Column.of("region", "int")  # a column with the old name of one that partitions
-    feed.alter(schema("ddl", ID, DAY, place, again), NewColumn(again, Place(), "5"))
+    feed.alter(schema("ddl", ID, DAY, place, again), NewColumn(again, ColumnPosition(), "5"))
     feed.rows = {
         number: {"id": number, "day": each["day"], "place": each["region"], "region": 5}
         for number, each in feed.rows.items()

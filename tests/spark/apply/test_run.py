@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from spark.apply.staging import change, stage
 from spark.targets.tags import tag
 from tidewire.ddl.column_steps import NamedColumn, NewColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import Fenced, StepImpossible
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Applier, Mode, Outcome
@@ -79,7 +79,7 @@ def plan(folder: Path) -> list[Step]:
         steps += [Create(each, 1), Merge(each, (piece,), 5)]
     changes = (
         NamedColumn("name", "other"),
-        NewColumn(Column.of("n", "int"), Place(), "7"),
+        NewColumn(Column.of("n", "int"), ColumnPosition(), "7"),
         TypedColumn(Column.of("n", "int"), Column.of("n", "varchar(9)")),
     )
     last = stage(folder, one, [change(9, 2, None, {"id": 2, "name": "new"})])

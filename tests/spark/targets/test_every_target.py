@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark.targets.rows import change, put
 from spark.targets.tags import tag
 from tidewire.arrow.types import _ENGINES, UNSIGNED_BIGINT, engines
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import ColumnError, Fenced, Retry, SyncError
 from tidewire.model import TableName
 from tidewire.spark.apply.compact import compact
@@ -365,8 +365,8 @@ def test_columns_come_go_move_and_keep_their_values(target: Target, db: str) -> 
         target,
         name,
         AddColumn(Field("last", "int")),
-        AddColumn(Field("first", "decimal(9,2)"), Place(first=True)),
-        AddColumn(Field("Mid", "array<float>"), Place(after="ID")),
+        AddColumn(Field("first", "decimal(9,2)"), ColumnPosition(first=True)),
+        AddColumn(Field("Mid", "array<float>"), ColumnPosition(after="ID")),
         AddColumn(Field("MID", "string")),
         RenameColumn("S", "text"),
         RenameColumn("text", "TEXT"),
@@ -375,8 +375,10 @@ def test_columns_come_go_move_and_keep_their_values(target: Target, db: str) -> 
     assert columns(target, name) == ["first", "id", "Mid", "TEXT", "last"]
     assert changed == target.version(name)
 
-    alter(target, name, MoveColumn("TEXT", Place(first=True)), MoveColumn("first", Place(after="last")))
-    alter(target, name, MoveColumn("id", Place()), DropColumn("MID"), DropColumn("mid"))
+    alter(
+        target, name, MoveColumn("TEXT", ColumnPosition(first=True)), MoveColumn("first", ColumnPosition(after="last"))
+    )
+    alter(target, name, MoveColumn("id", ColumnPosition()), DropColumn("MID"), DropColumn("mid"))
     assert columns(target, name) == ["TEXT", "id", "last", "first"]
     assert rows(target, name) == [("one", 1, None, None)]
     assert (target.read(name, before).columns, rows(target, name, before)) == (["id", "s"], [(1, "one")])
@@ -384,9 +386,9 @@ def test_columns_come_go_move_and_keep_their_values(target: Target, db: str) -> 
     assert rows(target, name, changed) == [(None, 1, None, "one", None)]
 
     wrong = (
-        (MoveColumn("id", Place(after="nowhere")), "no column nowhere"),
-        (MoveColumn("nothing", Place(first=True)), "no column nothing"),
-        (AddColumn(Field("new", "int"), Place(after="s")), "no column s"),
+        (MoveColumn("id", ColumnPosition(after="nowhere")), "no column nowhere"),
+        (MoveColumn("nothing", ColumnPosition(first=True)), "no column nothing"),
+        (AddColumn(Field("new", "int"), ColumnPosition(after="s")), "no column s"),
         (RenameColumn("id", "Last"), "there is a column last"),
         (WidenColumn("nothing", "int"), "no column nothing"),
     )
@@ -442,7 +444,7 @@ def test_odd_names_are_names_like_others(target: Target, db: str) -> None:
     alter(
         target,
         first,
-        AddColumn(Field("new `one`.x", "int"), Place(after="do.t")),
+        AddColumn(Field("new `one`.x", "int"), ColumnPosition(after="do.t")),
         RenameColumn("sp ace", "sp.`ace"),
         WidenColumn("do.t", "bigint"),
         DropColumn("select"),

@@ -12,7 +12,7 @@ from tidewire.changefeed.config.parameters import overlaid
 from tidewire.changefeed.config.replica import settled
 from tidewire.changefeed.config.resolve import resolved
 from tidewire.changefeed.config.rules import codec, dispatch, identity, kafka, large_message, replica, sink, storage
-from tidewire.changefeed.config.rules.draft import Draft, Rule
+from tidewire.changefeed.config.rules.candidate import CandidateConfig, Rule
 from tidewire.changefeed.config.rules.warnings import warnings
 from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
 from tidewire.changefeed.config.settings import Settings
@@ -64,7 +64,7 @@ def validate(request: Request) -> Checked:
     uri = SinkURI.parse(request.sink_uri)
     config, told = overlaid(uri, request.config)
     start_ts = request.start_ts or request.now
-    draft = Draft(
+    candidate = CandidateConfig(
         uri,
         request.config,
         config,
@@ -76,7 +76,7 @@ def validate(request: Request) -> Checked:
         request.taken,
     )
     for rule in rules_for(uri.kind):
-        rule.check(draft)
+        rule.check(candidate)
     kept = of_sink(uri, settled(_with_said(request.config, config)))
     settings = resolved(
         uri,
@@ -95,7 +95,7 @@ def validate(request: Request) -> Checked:
         start_ts,
         tuple(table.name for table in matched if parsed.filter.takes(table)),
         tuple(table.name for table in matched if not parsed.filter.takes(table)),
-        (*told, *warnings(draft), *parsed.warnings),
+        (*told, *warnings(candidate), *parsed.warnings),
     )
 
 

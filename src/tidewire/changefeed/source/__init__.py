@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidewire.changefeed.source.base import Place, Resolved, RowBatch, Source, Upstream
+from tidewire.changefeed.source.base import Resolved, ResumePosition, RowBatch, Source, Upstream
 from tidewire.errors import ChangefeedError
 
-__all__ = ["Place", "Resolved", "RowBatch", "Source", "Upstream", "open_source"]
+__all__ = ["Resolved", "ResumePosition", "RowBatch", "Source", "Upstream", "open_source"]
 
 UNKNOWN = "CDC:ErrInvalidReplicaConfig"
 

@@ -11,7 +11,7 @@ from tidewire.model import Ddl, RowChange, TableSchema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Place: TypeAlias = Mapping[str, Any]
+ResumePosition: TypeAlias = Mapping[str, Any]
 """Where a source goes on, in words of its own; plain JSON values, because a checkpoint keeps it."""
 
 
@@ -23,7 +23,7 @@ class Resolved:
     """
 
     ts: int
-    place: Place
+    place: ResumePosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Source(Protocol):
         """The tables there are now, so that a configuration can be checked against them."""
         ...
 
-    def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
+    def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
         """Changes with a commit ts above ``start_ts``, from ``place`` where an earlier reading left one.
 
         Ends when the source has ended, which a live database never does: there it waits for more and gives a

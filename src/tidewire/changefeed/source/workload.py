@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from tidewire.changefeed.source.base import Place, Resolved, RowBatch, Upstream
+from tidewire.changefeed.source.base import Resolved, ResumePosition, RowBatch, Upstream
 from tidewire.errors import ChangefeedError, MissingExtra, OptionError
 from tidewire.model import TableSchema
 from tidewire.workload import Entry, Habits, Mark, Statement, Transaction, Workload
@@ -60,7 +60,7 @@ class WorkloadSource:
         """At the beginning there are none."""
         return ()
 
-    def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
+    def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
         """What happens after a moment."""
         taken = 0 if place is None else int(place["steps"])
         for number, (ts, items) in enumerate(self._steps(), 1):

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 
-from tidewire.dispatch.expression.moments import moment_of
 from tidewire.dispatch.expression.operators import EXACT, Function, rounded, strict
 from tidewire.dispatch.expression.time_functions import FUNCTIONS as TIME_FUNCTIONS
+from tidewire.dispatch.expression.timestamps import timestamp_of
 from tidewire.dispatch.expression.values import Json, Sql, Text, number_of, text_of
 from tidewire.model import DateTime
 
@@ -45,7 +45,7 @@ def _double(value: Sql, *_: int) -> Sql:
 
 
 def _datetime(value: Sql, *_: int) -> Sql:
-    moment = moment_of(value)
+    moment = timestamp_of(value)
     return None if moment is None else DateTime(moment.datetime_text)
 
 

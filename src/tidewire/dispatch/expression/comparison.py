@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from tidewire.dispatch.expression.collation import BINARY, sort_key
-from tidewire.dispatch.expression.moments import moment_of, seconds_of
+from tidewire.dispatch.expression.timestamps import seconds_of, timestamp_of
 from tidewire.dispatch.expression.values import Json, Number, Numbered, Sql, Text, number_of, text_of
 from tidewire.model import Date, DateTime, Time
 
@@ -47,7 +47,7 @@ def _comparable(one: Sql, other: Sql) -> tuple[Any, Any]:
 def _moment_form(one: Sql, other: Sql) -> Callable[[Sql], Any]:
     """Days compare as days and spans of time as spans; a day and a span have only their digits in common."""
     spans = {isinstance(value, Time) for value in (one, other) if isinstance(value, Date | DateTime | Time)}
-    return {frozenset({True}): seconds_of, frozenset({False}): moment_of}.get(frozenset(spans), number_of)
+    return {frozenset({True}): seconds_of, frozenset({False}): timestamp_of}.get(frozenset(spans), number_of)
 
 
 def _text_keys(one: Text, other: Text) -> tuple[Any, Any]:

@@ -22,7 +22,6 @@ from tidewire.dispatch.expression.grammar import (
     PREFIXES,
     RESERVED,
 )
-from tidewire.dispatch.expression.moments import moment_of
 from tidewire.dispatch.expression.operators import (
     Function,
     between,
@@ -35,6 +34,7 @@ from tidewire.dispatch.expression.operators import (
     regexp,
 )
 from tidewire.dispatch.expression.time_functions import PARTS
+from tidewire.dispatch.expression.timestamps import timestamp_of
 from tidewire.dispatch.expression.tree import Call, Literal, Name, Node, depth
 from tidewire.dispatch.expression.values import Numbered, Sql, Text
 from tidewire.dispatch.regexp import searching
@@ -341,6 +341,6 @@ def _number(text: str) -> Sql:
 
 
 def _moment(word: str, text: str) -> Sql:
-    if word != "TIME" and moment_of(Text(text)) is None:
+    if word != "TIME" and timestamp_of(Text(text)) is None:
         raise SyntaxProblem(f"{word} {text!r} is no {word.lower()}")
     return MOMENTS[word](text)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping
 
-from tidewire.dispatch.expression.moments import Moment, moment_of, seconds_of
 from tidewire.dispatch.expression.operators import Function
+from tidewire.dispatch.expression.timestamps import Timestamp, seconds_of, timestamp_of
 from tidewire.dispatch.expression.values import Sql
 from tidewire.model import Date, Time
 
 
-def _of_moment(part: Callable[[Moment], Sql]) -> Function:
+def _of_timestamp(part: Callable[[Timestamp], Sql]) -> Function:
     """A function of a day and its time; NULL if the value is not a date."""
 
     def function(value: Sql) -> Sql:
-        moment = moment_of(value)
-        return None if moment is None else part(moment)
+        timestamp = timestamp_of(value)
+        return None if timestamp is None else part(timestamp)
 
     return function
 
@@ -24,13 +24,13 @@ def _of_moment(part: Callable[[Moment], Sql]) -> Function:
 def _of_day(part: Callable[[datetime.date], Sql]) -> Function:
     """A function of a day that is in the calendar; NULL where it is not."""
 
-    def on_calendar(moment: Moment) -> Sql:
+    def on_calendar(timestamp: Timestamp) -> Sql:
         try:
-            return part(datetime.date(moment.year, moment.month, moment.day))
+            return part(datetime.date(timestamp.year, timestamp.month, timestamp.day))
         except ValueError:
             return None
 
-    return _of_moment(on_calendar)
+    return _of_timestamp(on_calendar)
 
 
 def _of_seconds(part: Callable[[int], Sql]) -> Function:
@@ -38,9 +38,9 @@ def _of_seconds(part: Callable[[int], Sql]) -> Function:
 
     def function(value: Sql) -> Sql:
         seconds = seconds_of(value)
-        moment = moment_of(value) if seconds is None else None
-        if moment is not None:
-            return part(moment.hour * 3600 + moment.minute * 60 + moment.second)
+        timestamp = timestamp_of(value) if seconds is None else None
+        if timestamp is not None:
+            return part(timestamp.hour * 3600 + timestamp.minute * 60 + timestamp.second)
         return None if seconds is None else part(abs(int(seconds)))
 
     return function
@@ -57,20 +57,20 @@ def _time(value: Sql) -> Sql:
 
 
 PARTS: Mapping[str, Function] = {
-    "YEAR": _of_moment(lambda moment: moment.year),
-    "QUARTER": _of_moment(lambda moment: (moment.month + 2) // 3),
-    "MONTH": _of_moment(lambda moment: moment.month),
-    "DAY": _of_moment(lambda moment: moment.day),
+    "YEAR": _of_timestamp(lambda timestamp: timestamp.year),
+    "QUARTER": _of_timestamp(lambda timestamp: (timestamp.month + 2) // 3),
+    "MONTH": _of_timestamp(lambda timestamp: timestamp.month),
+    "DAY": _of_timestamp(lambda timestamp: timestamp.day),
     "HOUR": _of_seconds(lambda seconds: seconds // 3600),
     "MINUTE": _of_seconds(lambda seconds: seconds // 60 % 60),
     "SECOND": _of_seconds(lambda seconds: seconds % 60),
 }
-"""The parts of a moment, which EXTRACT knows by the same names."""
+"""The parts of a timestamp, which EXTRACT knows by the same names."""
 
 FUNCTIONS: Mapping[str, tuple[Function, int, int]] = {
     **{name: (part, 1, 1) for name, part in PARTS.items()},
     "DAYOFMONTH": (PARTS["DAY"], 1, 1),
-    "DATE": (_of_moment(lambda moment: Date(moment.date_text)), 1, 1),
+    "DATE": (_of_timestamp(lambda timestamp: Date(timestamp.date_text)), 1, 1),
     "TIME": (_time, 1, 1),
     "DAYOFWEEK": (_of_day(lambda day: day.isoweekday() % 7 + 1), 1, 1),
     "WEEKDAY": (_of_day(lambda day: day.weekday()), 1, 1),

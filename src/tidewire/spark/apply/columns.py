@@ -17,7 +17,7 @@ from tidewire.arrow.cast import default_value
 from tidewire.arrow.modify import changes_values, widens
 from tidewire.arrow.policy import Policy
 from tidewire.ddl.column_steps import GoneColumn, NamedColumn, NewColumn, PlacedColumn, TypedColumn
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import ColumnError
 from tidewire.model import TableName
 from tidewire.spark.apply.layout import META, Layout, spark_type, user_columns
@@ -125,7 +125,7 @@ def _placed(changes: Sequence[ColumnChange], names: list[str]) -> list[ColumnCha
     for change in changes:
         if isinstance(change, AddColumn) and change.place == AT_END and not change.field.name.startswith(META):
             own = user_columns(names)
-            change = replace(change, place=Place(after=own[-1]) if own else Place(first=True))
+            change = replace(change, place=ColumnPosition(after=own[-1]) if own else ColumnPosition(first=True))
         found.append(change)
         names = _names_after(names, change)
     return found
@@ -185,7 +185,7 @@ def _rename(step: NamedColumn, layout: Layout, policy: Policy, _: object) -> Ite
 
 
 def _place(step: PlacedColumn, layout: Layout, policy: Policy, _: object) -> Iterator[Part]:
-    if step.place != Place():
+    if step.place != ColumnPosition():
         yield MoveColumn(step.name, step.place)
 
 
@@ -203,7 +203,7 @@ def _retype(step: TypedColumn, layout: Layout, policy: Policy, can: Abilities) -
             yield WidenColumn(column, new)
         return
     for column in columns:
-        yield AddColumn(Field(_MAKING + column, new), Place(after=column))
+        yield AddColumn(Field(_MAKING + column, new), ColumnPosition(after=column))
     yield Rewrite(tuple((_MAKING + column, value) for column, value in values))
     for column in columns:
         yield DropColumn(column)

@@ -27,7 +27,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import ColumnError, Fenced, Retry, SyncError, TidewireError
 from tidewire.errors import TargetError as TargetError
 from tidewire.model import TableName
@@ -55,7 +55,7 @@ _WRONG: Final = (
 _FAULTS: Final = (AttributeError, TypeError, NameError, LookupError, AssertionError)
 """Faults in the program that makes a commit, raised before anything is sent."""
 
-AT_END: Final = Place()
+AT_END: Final = ColumnPosition()
 """The place of a column that comes after all others."""
 
 
@@ -103,7 +103,7 @@ class AddColumn:
     """
 
     field: Field
-    place: Place = AT_END
+    place: ColumnPosition = AT_END
     default: pa.Scalar | None = None
 
 
@@ -135,7 +135,7 @@ class MoveColumn:
     """Move a column."""
 
     name: str
-    place: Place
+    place: ColumnPosition
 
 
 ColumnChange: TypeAlias = AddColumn | DropColumn | RenameColumn | WidenColumn | MoveColumn

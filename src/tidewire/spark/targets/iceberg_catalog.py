@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from tidewire.ddl.edits import Place
+from tidewire.ddl.edits import ColumnPosition
 from tidewire.errors import ColumnError, NameRefused, OptionError
 from tidewire.model import TableName
 from tidewire.spark.sessions import activate
@@ -204,7 +204,7 @@ class IcebergTable:
             update = update if name == column else update.asc(reference(name), last)
         update.commit()
 
-    def _after(self, names: list[str], place: Place) -> str | None:
+    def _after(self, names: list[str], place: ColumnPosition) -> str | None:
         return None if place.after is None else existing(names, self.name, place.after)
 
     def _type(self, type_: str) -> Java:
@@ -457,7 +457,7 @@ def close_catalog(spark: SparkSession, name: str) -> None:
         catalog.close()
 
 
-def _placed(update: Java, column: str, place: Place, after: str | None) -> Java:
+def _placed(update: Java, column: str, place: ColumnPosition, after: str | None) -> Java:
     """A change of columns with a move added to it."""
     if place.first:
         return update.moveFirst(column)

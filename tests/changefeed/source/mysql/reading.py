@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tidewire.changefeed.source.base import Place, Resolved, Upstream
+from tidewire.changefeed.source.base import Resolved, ResumePosition, Upstream
 from tidewire.changefeed.source.mysql import MysqlSource
 from tidewire.ddl.edits import AlterTable, CreateTable, DropDatabase, DropTable, RenameTable, TruncateTable
 from tidewire.ddl.parse import edits
@@ -15,7 +15,7 @@ from tidewire.model import Ddl, Generated, Row, RowChange, TableName, Value
 SECONDS = 60
 
 
-def until(source: MysqlSource, done: Callable[[Upstream], bool], place: Place | None = None) -> list[Upstream]:
+def until(source: MysqlSource, done: Callable[[Upstream], bool], place: ResumePosition | None = None) -> list[Upstream]:
     """What a source gives, up to and with the first that is ``done``."""
     deadline = time.monotonic() + SECONDS
     given = []
@@ -60,7 +60,7 @@ def ddls(events: Iterable[Upstream]) -> list[Ddl]:
     return [event for event in events if isinstance(event, Ddl)]
 
 
-def last_place(events: Iterable[Upstream]) -> Place:
+def last_place(events: Iterable[Upstream]) -> ResumePosition:
     """The last place events tell of."""
     return [event for event in events if isinstance(event, Resolved)][-1].place
 

@@ -12,7 +12,7 @@ import pytest
 from changefeed.source.mysql.commotion import Commotion
 from changefeed.source.mysql.reading import SECONDS, Replica, complete, marked, rows, told, until
 from integration.mariadb import MariaDB
-from tidewire.changefeed.source.base import Place, Resolved, Upstream
+from tidewire.changefeed.source.base import Resolved, ResumePosition, Upstream
 from tidewire.changefeed.source.mysql import MysqlSource
 from tidewire.model import TableName
 
@@ -44,10 +44,10 @@ def _is_open(statements: list[str]) -> bool:
 
 def _read_in_pieces(
     uri: str, start: int, random: Random, begun: threading.Event
-) -> tuple[Replica, list[Upstream], Place]:
+) -> tuple[Replica, list[Upstream], ResumePosition]:
     """Read to the end, but stop again and again, at any event, and go on from the last place, as a process would."""
     replica, given, first = Replica(), list[Upstream](), None
-    place: Place | None = None
+    place: ResumePosition | None = None
     done, deadline = marked(END), time.monotonic() + SECONDS
     while True:
         source, pending = MysqlSource(uri), list[Upstream]()

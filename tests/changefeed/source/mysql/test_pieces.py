@@ -11,9 +11,9 @@ import pytest
 from tidewire.changefeed.source.mysql.charsets import decoder
 from tidewire.changefeed.source.mysql.events import Rows, WireColumn
 from tidewire.changefeed.source.mysql.gtids import with_gtid
-from tidewire.changefeed.source.mysql.images import field_of, rows_of
 from tidewire.changefeed.source.mysql.numbers import decimal_of, decimal_size
 from tidewire.changefeed.source.mysql.retry import Retries
+from tidewire.changefeed.source.mysql.row_values import field_of, rows_of
 from tidewire.errors import ChangefeedError
 from tidewire.model import Column, DateTime, Time, Timestamp, Value
 

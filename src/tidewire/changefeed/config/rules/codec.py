@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidewire.changefeed.config.parameters import CODEC_INVALID, KAFKA_INVALID
 from tidewire.changefeed.config.replica import INVALID
-from tidewire.changefeed.config.rules.draft import Draft, Rule
+from tidewire.changefeed.config.rules.candidate import CandidateConfig, Rule
 from tidewire.codec.options import DecimalMode, EncodingFormat, UnsignedBigintMode
 
 SINK_INVALID = "CDC:ErrSinkInvalidConfig"
@@ -13,15 +13,15 @@ GLUE_INVALID = "CDC:ErrInvalidGlueSchemaRegistryConfig"
 _REGISTRIES = ("http:", "https:", "file:", "memory:")
 
 
-def _two_registries_in_file(draft: Draft) -> str | None:
-    kafka = draft.given.sink.kafka_config
-    if not draft.given.sink.schema_registry or kafka is None or kafka.glue_schema_registry_config is None:
+def _two_registries_in_file(candidate: CandidateConfig) -> str | None:
+    kafka = candidate.given.sink.kafka_config
+    if not candidate.given.sink.schema_registry or kafka is None or kafka.glue_schema_registry_config is None:
         return None
     return "sink.schema-registry and sink.kafka-config.glue-schema-registry-config exclude each other; keep one"
 
 
-def _glue(draft: Draft) -> str | None:
-    glue = draft.kafka.glue_schema_registry_config
+def _glue(candidate: CandidateConfig) -> str | None:
+    glue = candidate.kafka.glue_schema_registry_config
     if glue is None:
         return None
     missing = [name for name, value in (("registry-name", glue.registry_name), ("region", glue.region)) if not value]
@@ -29,10 +29,10 @@ def _glue(draft: Draft) -> str | None:
     return f"glue-schema-registry-config needs {', '.join(missing)}" if missing else None
 
 
-def _registry(draft: Draft) -> str | None:
-    if draft.protocol != "avro":
+def _registry(candidate: CandidateConfig) -> str | None:
+    if candidate.protocol != "avro":
         return None
-    confluent, glue = draft.sink.schema_registry, draft.kafka.glue_schema_registry_config
+    confluent, glue = candidate.sink.schema_registry, candidate.kafka.glue_schema_registry_config
     if confluent and glue is not None:
         return 'Avro takes either "schema-registry" or a glue-schema-registry-config, not both'
     if glue is not None:
@@ -44,30 +44,30 @@ def _registry(draft: Draft) -> str | None:
     return None
 
 
-def _avro_forced(draft: Draft) -> str | None:
-    if draft.protocol != "avro" or not draft.config.force_replicate:
+def _avro_forced(candidate: CandidateConfig) -> str | None:
+    if candidate.protocol != "avro" or not candidate.config.force_replicate:
         return None
     return "force-replicate and Avro exclude each other: without a handle key a row has no Avro key"
 
 
-def _decimals(draft: Draft) -> str | None:
-    mode = draft.codec.avro_decimal_handling_mode
-    if draft.protocol != "avro" or not mode or mode in set(DecimalMode):
+def _decimals(candidate: CandidateConfig) -> str | None:
+    mode = candidate.codec.avro_decimal_handling_mode
+    if candidate.protocol != "avro" or not mode or mode in set(DecimalMode):
         return None
     return f'avro-decimal-handling-mode value could only be "string" or "precise", not {mode!r}'
 
 
-def _bigints(draft: Draft) -> str | None:
-    mode = draft.codec.avro_bigint_unsigned_handling_mode
-    if draft.protocol != "avro" or not mode or mode in set(UnsignedBigintMode):
+def _bigints(candidate: CandidateConfig) -> str | None:
+    mode = candidate.codec.avro_bigint_unsigned_handling_mode
+    if candidate.protocol != "avro" or not mode or mode in set(UnsignedBigintMode):
         return None
     return f'avro-bigint-unsigned-handling-mode value could only be "long" or "string", not {mode!r}'
 
 
-def _avro_integrity(draft: Draft) -> str | None:
-    if draft.protocol != "avro" or not draft.checks_integrity:
+def _avro_integrity(candidate: CandidateConfig) -> str | None:
+    if candidate.protocol != "avro" or not candidate.checks_integrity:
         return None
-    codec = draft.codec
+    codec = candidate.codec
     strings = codec.avro_decimal_handling_mode == codec.avro_bigint_unsigned_handling_mode == "string"
     if strings and codec.enable_tidb_extension:
         return None
@@ -77,26 +77,26 @@ def _avro_integrity(draft: Draft) -> str | None:
     )
 
 
-def _encoding(draft: Draft) -> str | None:
-    if draft.protocol != "simple" or (draft.codec.encoding_format or "json") in set(EncodingFormat):
+def _encoding(candidate: CandidateConfig) -> str | None:
+    if candidate.protocol != "simple" or (candidate.codec.encoding_format or "json") in set(EncodingFormat):
         return None
-    return f"encoding-format is {' or '.join(EncodingFormat)}, not {draft.codec.encoding_format!r}"
+    return f"encoding-format is {' or '.join(EncodingFormat)}, not {candidate.codec.encoding_format!r}"
 
 
-def _message_bytes(draft: Draft) -> str | None:
-    return _positive("max-message-bytes", draft.kafka.max_message_bytes)
+def _message_bytes(candidate: CandidateConfig) -> str | None:
+    return _positive("max-message-bytes", candidate.kafka.max_message_bytes)
 
 
-def _batch_size(draft: Draft) -> str | None:
-    return _positive("max-batch-size", draft.codec.max_batch_size)
+def _batch_size(candidate: CandidateConfig) -> str | None:
+    return _positive("max-batch-size", candidate.codec.max_batch_size)
 
 
 def _positive(name: str, value: int | None) -> str | None:
     return None if value is None or value > 0 else f"{name} must be greater than 0, not {value}"
 
 
-def _deletes_forced(draft: Draft) -> str | None:
-    if not draft.sink.delete_only_output_handle_key_columns or not draft.config.force_replicate:
+def _deletes_forced(candidate: CandidateConfig) -> str | None:
+    if not candidate.sink.delete_only_output_handle_key_columns or not candidate.config.force_replicate:
         return None
     return (
         "delete-only-output-handle-key-columns and force-replicate exclude each other: without a handle key "
@@ -104,14 +104,14 @@ def _deletes_forced(draft: Draft) -> str | None:
     )
 
 
-def _csv_deletes(draft: Draft) -> str | None:
-    if draft.protocol != "csv" or not draft.sink.delete_only_output_handle_key_columns:
+def _csv_deletes(candidate: CandidateConfig) -> str | None:
+    if candidate.protocol != "csv" or not candidate.sink.delete_only_output_handle_key_columns:
         return None
     return "csv always writes all columns of a deleted row; do not set delete-only-output-handle-key-columns"
 
 
-def _concurrency(draft: Draft) -> str | None:
-    count = draft.sink.encoder_concurrency
+def _concurrency(candidate: CandidateConfig) -> str | None:
+    count = candidate.sink.encoder_concurrency
     return None if count is None or count >= 0 else f"encoder-concurrency must not be negative, but is {count}"
 
 

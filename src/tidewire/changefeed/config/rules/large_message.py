@@ -4,58 +4,57 @@ from __future__ import annotations
 
 from tidewire.changefeed.config.reading import bool_of
 from tidewire.changefeed.config.replica import INVALID
-from tidewire.changefeed.config.rules.draft import Draft, Rule
+from tidewire.changefeed.config.rules.candidate import CandidateConfig, Rule
 from tidewire.codec.options import Compression, LargeMessage
 
 _HANDLED = frozenset({"open-protocol", "simple", "canal-json"})
 
 
-def _option(draft: Draft) -> str:
-    return draft.large.large_message_handle_option or LargeMessage.NONE
+def _option(candidate: CandidateConfig) -> str:
+    return candidate.large.large_message_handle_option or LargeMessage.NONE
 
 
-def _unknown_option(draft: Draft) -> str | None:
-    if _option(draft) in set(LargeMessage):
+def _unknown_option(candidate: CandidateConfig) -> str | None:
+    if _option(candidate) in set(LargeMessage):
         return None
-    return f"large-message-handle-option is {' or '.join(LargeMessage)}, not {_option(draft)!r}"
+    return f"large-message-handle-option is {' or '.join(LargeMessage)}, not {_option(candidate)!r}"
 
 
-def _unknown_compression(draft: Draft) -> str | None:
-    given = draft.large.large_message_handle_compression or Compression.NONE
+def _unknown_compression(candidate: CandidateConfig) -> str | None:
+    given = candidate.large.large_message_handle_compression or Compression.NONE
     if given in set(Compression):
         return None
     return f"large-message-handle-compression is {' or '.join(Compression)}, not {given!r}"
 
 
-def _protocol(draft: Draft) -> str | None:
-    if _option(draft) == LargeMessage.NONE or not draft.protocol or draft.protocol in _HANDLED:
+def _protocol(candidate: CandidateConfig) -> str | None:
+    if _option(candidate) == LargeMessage.NONE or not candidate.protocol or candidate.protocol in _HANDLED:
         return None
-    return (
-        f"large-message-handle-option {_option(draft)!r} is not for {draft.protocol}, which cannot mark such messages"
-    )
+    option = _option(candidate)
+    return f"large-message-handle-option {option!r} is not for {candidate.protocol}, which cannot mark such messages"
 
 
-def _extension(draft: Draft) -> str | None:
-    if _option(draft) == LargeMessage.NONE or draft.protocol != "canal-json":
+def _extension(candidate: CandidateConfig) -> str | None:
+    if _option(candidate) == LargeMessage.NONE or candidate.protocol != "canal-json":
         return None
-    if bool_of(draft.uri.parameters.get("enable-tidb-extension") or "false"):
+    if bool_of(candidate.uri.parameters.get("enable-tidb-extension") or "false"):
         return None
     return (
-        f"large-message-handle-option {_option(draft)!r} needs of canal-json the TiDB extension: put "
+        f"large-message-handle-option {_option(candidate)!r} needs of canal-json the TiDB extension: put "
         "enable-tidb-extension=true into the sink-uri, where this check of TiCDC looks for it"
     )
 
 
-def _storage(draft: Draft) -> str | None:
-    if _option(draft) != LargeMessage.CLAIM_CHECK or draft.large.claim_check_storage_uri:
+def _storage(candidate: CandidateConfig) -> str | None:
+    if _option(candidate) != LargeMessage.CLAIM_CHECK or candidate.large.claim_check_storage_uri:
         return None
     return "large-message-handle-option 'claim-check' needs a claim-check-storage-uri"
 
 
-def _raw_value(draft: Draft) -> str | None:
-    if _option(draft) != LargeMessage.CLAIM_CHECK or draft.protocol != "open-protocol":
+def _raw_value(candidate: CandidateConfig) -> str | None:
+    if _option(candidate) != LargeMessage.CLAIM_CHECK or candidate.protocol != "open-protocol":
         return None
-    if not draft.large.claim_check_raw_value:
+    if not candidate.large.claim_check_raw_value:
         return None
     return "claim-check-raw-value is not for open-protocol, whose keys are part of the message; set it to false"
 

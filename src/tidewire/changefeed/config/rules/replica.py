@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidewire.changefeed.config.durations import duration_text, parse_duration
 from tidewire.changefeed.config.replica import INVALID
-from tidewire.changefeed.config.rules.draft import Draft, Rule
+from tidewire.changefeed.config.rules.candidate import CandidateConfig, Rule
 from tidewire.changefeed.config.sections import HALF_AN_HOUR
 from tidewire.changefeed.config.uri import SinkKind
 
@@ -21,47 +21,47 @@ def _one_of(key: str, value: str, words: tuple[str, ...]) -> str | None:
     return None if value in words else f"{key} is {' or '.join(words)}, not {value!r}"
 
 
-def _mode(draft: Draft) -> str | None:
-    return _one_of("performance-mode", draft.config.performance_mode or _MODES[0], _MODES)
+def _mode(candidate: CandidateConfig) -> str | None:
+    return _one_of("performance-mode", candidate.config.performance_mode or _MODES[0], _MODES)
 
 
-def _integrity(draft: Draft) -> str | None:
-    return _one_of("integrity.integrity-check-level", draft.config.integrity.integrity_check_level, _INTEGRITY)
+def _integrity(candidate: CandidateConfig) -> str | None:
+    return _one_of("integrity.integrity-check-level", candidate.config.integrity.integrity_check_level, _INTEGRITY)
 
 
-def _corruption(draft: Draft) -> str | None:
-    return _one_of("integrity.corruption-handle-level", draft.config.integrity.corruption_handle_level, _CORRUPTION)
+def _corruption(candidate: CandidateConfig) -> str | None:
+    return _one_of("integrity.corruption-handle-level", candidate.config.integrity.corruption_handle_level, _CORRUPTION)
 
 
-def _selected_and_checked(draft: Draft) -> str | None:
-    if not draft.checks_integrity or not draft.sink.column_selectors:
+def _selected_and_checked(candidate: CandidateConfig) -> str | None:
+    if not candidate.checks_integrity or not candidate.sink.column_selectors:
         return None
     return "integrity checks and sink.column-selectors exclude each other: a checksum is over all columns"
 
 
-def _sync_point(draft: Draft) -> str | None:
-    if not draft.config.enable_sync_point:
+def _sync_point(candidate: CandidateConfig) -> str | None:
+    if not candidate.config.enable_sync_point:
         return None
-    if draft.uri.kind is not SinkKind.DATABASE:
-        return f"enable-sync-point is for database sinks, not for {draft.uri.scheme}; set it to false"
+    if candidate.uri.kind is not SinkKind.DATABASE:
+        return f"enable-sync-point is for database sinks, not for {candidate.uri.scheme}; set it to false"
     for key, value, least in (
-        ("sync-point-interval", draft.config.sync_point_interval, _LEAST_INTERVAL),
-        ("sync-point-retention", draft.config.sync_point_retention, _LEAST_RETENTION),
+        ("sync-point-interval", candidate.config.sync_point_interval, _LEAST_INTERVAL),
+        ("sync-point-retention", candidate.config.sync_point_retention, _LEAST_RETENTION),
     ):
         if value is not None and value < least:
             return f"{key} is {duration_text(value)}; {duration_text(least)} is the least"
     return None
 
 
-def _stuck(draft: Draft) -> str | None:
-    given = draft.config.changefeed_error_stuck_duration
+def _stuck(candidate: CandidateConfig) -> str | None:
+    given = candidate.config.changefeed_error_stuck_duration
     if given >= HALF_AN_HOUR:
         return None
     return f"changefeed-error-stuck-duration is {duration_text(given)}; {duration_text(HALF_AN_HOUR)} is the least"
 
 
-def _redo(draft: Draft) -> str | None:
-    consistent = draft.config.consistent
+def _redo(candidate: CandidateConfig) -> str | None:
+    consistent = candidate.config.consistent
     if consistent.level in ("", "none"):
         return None
     for key, value in (
@@ -75,8 +75,8 @@ def _redo(draft: Draft) -> str | None:
     )
 
 
-def _synced(draft: Draft) -> str | None:
-    status = draft.config.synced_status
+def _synced(candidate: CandidateConfig) -> str | None:
+    status = candidate.config.synced_status
     if status.synced_check_interval > 0 and status.checkpoint_interval > 0:
         return None
     return "synced-status.synced-check-interval and checkpoint-interval must be greater than 0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tidewire.changefeed.config.protocols import KNOWN, SPOKEN
-from tidewire.changefeed.config.rules.draft import Draft, Rule, inside
+from tidewire.changefeed.config.rules.candidate import CandidateConfig, Rule, inside
 from tidewire.changefeed.config.uri import BUILT, INVALID, SinkKind
 
 UNKNOWN_PROTOCOL = "CDC:ErrSinkUnknownProtocol"
@@ -14,65 +14,70 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LEVELS = frozenset({"none", "table"})
 
 
-def _database_protocol(draft: Draft) -> str | None:
-    if draft.uri.kind is not SinkKind.DATABASE or not draft.sink.protocol:
+def _database_protocol(candidate: CandidateConfig) -> str | None:
+    if candidate.uri.kind is not SinkKind.DATABASE or not candidate.sink.protocol:
         return None
-    return f"a {draft.uri.scheme} sink has no protocol; take {draft.sink.protocol!r} away"
+    return f"a {candidate.uri.scheme} sink has no protocol; take {candidate.sink.protocol!r} away"
 
 
-def _pulsar_protocol(draft: Draft) -> str | None:
-    if draft.uri.kind is not SinkKind.PULSAR or draft.protocol == "canal-json":
+def _pulsar_protocol(candidate: CandidateConfig) -> str | None:
+    if candidate.uri.kind is not SinkKind.PULSAR or candidate.protocol == "canal-json":
         return None
-    return f"a {draft.uri.scheme} sink speaks canal-json only, not {draft.sink.protocol or ''!r}"
+    return f"a {candidate.uri.scheme} sink speaks canal-json only, not {candidate.sink.protocol or ''!r}"
 
 
-def _not_built(draft: Draft) -> str | None:
-    if draft.uri.scheme in BUILT:
+def _not_built(candidate: CandidateConfig) -> str | None:
+    if candidate.uri.scheme in BUILT:
         return None
-    return f"TiCDC has {draft.uri.scheme} sinks, but here they are not built; there are {', '.join(sorted(BUILT))}"
+    return f"TiCDC has {candidate.uri.scheme} sinks, but here they are not built; there are {', '.join(sorted(BUILT))}"
 
 
-def _no_topic(draft: Draft) -> str | None:
-    if not draft.uri.kind.has_topics or draft.uri.topic:
+def _no_topic(candidate: CandidateConfig) -> str | None:
+    if not candidate.uri.kind.has_topics or candidate.uri.topic:
         return None
-    return inside(_NO_TOPIC, f"no topic is specified in sink-uri {draft.uri}; it is the path, as in kafka://host/topic")
+    return inside(
+        _NO_TOPIC, f"no topic is specified in sink-uri {candidate.uri}; it is the path, as in kafka://host/topic"
+    )
 
 
-def _bad_topic(draft: Draft) -> str | None:
-    if not draft.uri.kind.has_topics or _TOPIC.fullmatch(draft.uri.topic):
+def _bad_topic(candidate: CandidateConfig) -> str | None:
+    if not candidate.uri.kind.has_topics or _TOPIC.fullmatch(candidate.uri.topic):
         return None
-    reason = f"the topic {draft.uri.topic!r} of the sink-uri must be letters, digits, '.', '_' and '-', at most 249"
+    reason = f"the topic {candidate.uri.topic!r} of the sink-uri must be letters, digits, '.', '_' and '-', at most 249"
     return inside(_NO_TOPIC, reason)
 
 
-def _no_folder(draft: Draft) -> str | None:
-    if draft.uri.kind is not SinkKind.STORAGE or draft.uri.folder.strip("/"):
+def _no_folder(candidate: CandidateConfig) -> str | None:
+    if candidate.uri.kind is not SinkKind.STORAGE or candidate.uri.folder.strip("/"):
         return None
-    return f"sink-uri {draft.uri} names no folder; write file:///whole/path/of/folder, or s3://bucket/prefix"
+    return f"sink-uri {candidate.uri} names no folder; write file:///whole/path/of/folder, or s3://bucket/prefix"
 
 
-def _atomicity(draft: Draft) -> str | None:
-    level = draft.sink.transaction_atomicity or "none"
+def _atomicity(candidate: CandidateConfig) -> str | None:
+    level = candidate.sink.transaction_atomicity or "none"
     if level not in _LEVELS:
         return f"transaction-atomicity is none or table, not {level!r}"
-    if level == "table" and draft.uri.kind.has_topics:
-        return f"a {draft.uri.scheme} sink has no transaction-atomicity 'table'; set none"
+    if level == "table" and candidate.uri.kind.has_topics:
+        return f"a {candidate.uri.scheme} sink has no transaction-atomicity 'table'; set none"
     return None
 
 
-def _unknown_protocol(draft: Draft) -> str | None:
-    if draft.uri.kind not in SPOKEN or draft.protocol in KNOWN:
+def _unknown_protocol(candidate: CandidateConfig) -> str | None:
+    if candidate.uri.kind not in SPOKEN or candidate.protocol in KNOWN:
         return None
-    known = ", ".join(sorted(SPOKEN[draft.uri.kind]))
-    return f"unknown {draft.sink.protocol or ''!r} message protocol for a {draft.uri.scheme} sink; it has {known}"
+    known = ", ".join(sorted(SPOKEN[candidate.uri.kind]))
+    return (
+        f"unknown {candidate.sink.protocol or ''!r} message protocol for a {candidate.uri.scheme} sink; it has {known}"
+    )
 
 
-def _unspoken_protocol(draft: Draft) -> str | None:
-    spoken = SPOKEN.get(draft.uri.kind)
-    if spoken is None or draft.protocol in spoken:
+def _unspoken_protocol(candidate: CandidateConfig) -> str | None:
+    spoken = SPOKEN.get(candidate.uri.kind)
+    if spoken is None or candidate.protocol in spoken:
         return None
-    where = " (topics in files are file-topic://)" if draft.uri.scheme == "file" else ""
-    return f"a {draft.uri.scheme} sink has no encoder for {draft.protocol!r}; it has {', '.join(sorted(spoken))}{where}"
+    where = " (topics in files are file-topic://)" if candidate.uri.scheme == "file" else ""
+    known = ", ".join(sorted(spoken))
+    return f"a {candidate.uri.scheme} sink has no encoder for {candidate.protocol!r}; it has {known}{where}"
 
 
 RULES = (

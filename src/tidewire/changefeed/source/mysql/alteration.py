@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tidewire.changefeed.source.mysql.actions import parts
 from tidewire.ddl.columns import Definition, read_column
-from tidewire.ddl.edits import AddColumn, AlterTable, ColumnEdit, Edit, Impossible, Place, RenameTable
+from tidewire.ddl.edits import AddColumn, AlterTable, ColumnEdit, ColumnPosition, Edit, Impossible, RenameTable
 from tidewire.ddl.lex import lex
 from tidewire.ddl.parse import edits
 from tidewire.ddl.reader import Reader
@@ -64,16 +64,16 @@ def _added(reader: Reader) -> Iterator[ColumnEdit]:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     if reader.sees("("):
         for element in reader.listed(lambda: read_element(reader)):
-            yield from _element(element, Place(), if_not_exists)
+            yield from _element(element, ColumnPosition(), if_not_exists)
         return
     definition = read_column(reader)
-    place = Place(first=reader.accept("FIRST"))
+    place = ColumnPosition(first=reader.accept("FIRST"))
     if reader.accept("AFTER"):
-        place = Place(after=reader.column_name())
+        place = ColumnPosition(after=reader.column_name())
     yield from _element(definition, place, if_not_exists)
 
 
-def _element(element: Element, place: Place, if_not_exists: bool) -> Iterator[ColumnEdit]:
+def _element(element: Element, place: ColumnPosition, if_not_exists: bool) -> Iterator[ColumnEdit]:
     if isinstance(element, Definition):
         yield AddColumn(sized(element.column, "utf8mb4"), place, if_not_exists)
         yield from keys_of(element)

@@ -35,7 +35,7 @@ from tidewire.changefeed.source.mysql.events import (
 )
 from tidewire.changefeed.source.mysql.follower import State
 from tidewire.changefeed.source.mysql.schemas import Schemas
-from tidewire.changefeed.source.mysql.server import Facts
+from tidewire.changefeed.source.mysql.server import ServerInfo
 from tidewire.changefeed.source.mysql.uri import Settings
 from tidewire.errors import ChangefeedError
 from tidewire.model import TableName
@@ -220,7 +220,7 @@ def log_number(file: str) -> int:
     return int(found[0]) if found else 0
 
 
-def defines(settings: Settings, facts: Facts, start: tuple[str, int], end: tuple[str, int]) -> bool:
+def defines(settings: Settings, facts: ServerInfo, start: tuple[str, int], end: tuple[str, int]) -> bool:
     """Does the log hold a statement that defines something between two places?"""
     if start == end:
         return False

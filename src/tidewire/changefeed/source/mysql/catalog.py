@@ -8,7 +8,7 @@ from tidewire.changefeed.source.mysql.answers import full_name
 from tidewire.changefeed.source.mysql.connection import Refusal, Session
 from tidewire.changefeed.source.mysql.dialect import translated, without_next_number
 from tidewire.changefeed.source.mysql.schemas import SYSTEM, Schemas
-from tidewire.changefeed.source.mysql.server import Facts
+from tidewire.changefeed.source.mysql.server import ServerInfo
 from tidewire.changefeed.source.mysql.statements import Wanted
 from tidewire.ddl.edits import CreateTable, Impossible
 from tidewire.ddl.parse import edits
@@ -72,7 +72,7 @@ def table_of(name: TableName, text: str, mariadb: bool) -> TableSchema:
     raise ChangefeedError("CDC:ErrTableIneligible", f"the definition of {name} cannot be read: {text[:200]!r}")
 
 
-def schemas_of(session: Session, facts: Facts, tables: Mapping[TableName, str], version: int) -> Schemas:
+def schemas_of(session: Session, facts: ServerInfo, tables: Mapping[TableName, str], version: int) -> Schemas:
     """All that is known of a server with these tables."""
     databases = {"": facts.default_collation, **database_collations(session)}
     keys = {(name.lower() if facts.folded else name): collation for name, collation in databases.items()}

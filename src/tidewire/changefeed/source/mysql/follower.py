@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any, TypeAlias
 
-from tidewire.changefeed.source.base import Place, Resolved, Upstream
+from tidewire.changefeed.source.base import Resolved, ResumePosition, Upstream
 from tidewire.changefeed.source.mysql.clock import at_second, following
 from tidewire.changefeed.source.mysql.dialect import opens_transaction
 from tidewire.changefeed.source.mysql.events import (
@@ -24,12 +24,12 @@ from tidewire.changefeed.source.mysql.events import (
     Rows,
     TableMap,
 )
-from tidewire.changefeed.source.mysql.fitting import check_fit
 from tidewire.changefeed.source.mysql.gtids import with_gtid
-from tidewire.changefeed.source.mysql.images import Field, field_of, rows_of
 from tidewire.changefeed.source.mysql.last_change_per_row import Change, net_effect
+from tidewire.changefeed.source.mysql.row_values import Field, field_of, rows_of
 from tidewire.changefeed.source.mysql.schemas import SYSTEM, Schemas, schemas_from_plain, schemas_to_plain
 from tidewire.changefeed.source.mysql.statements import Dialect, follow
+from tidewire.changefeed.source.mysql.table_check import check_fit
 from tidewire.ddl.lex import lex
 from tidewire.errors import ChangefeedError
 from tidewire.model import Ddl, RowChange, TableSchema
@@ -89,7 +89,7 @@ class Follower:
         self._plain: tuple[Schemas, dict[str, Any]] | None = None
 
     @classmethod
-    def resumed(cls, place: Place, server: Server, dialect: Dialect, start_ts: int = 0) -> Follower:
+    def resumed(cls, place: ResumePosition, server: Server, dialect: Dialect, start_ts: int = 0) -> Follower:
         """One that goes on at a place, after ``start_ts``."""
         state = State(
             place["file"], place["position"], place["gtid"], place["ts"], schemas_from_plain(place["schemas"])
@@ -98,7 +98,7 @@ class Follower:
         return cls(state, home, dialect, max(place["done"], start_ts))
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ResumePosition:
         """Where to go on: before the first group that waits for its second phase, or else here."""
         state = self._held or self.state
         if self._plain is None or self._plain[0] is not state.schemas:

@@ -15,7 +15,7 @@ from tidewire.errors import ChangefeedError
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ServerInfo:
     """A server that can be followed.
 
     ``collations``: the charset of each collation's number. ``sees_all``: may the user see what other sessions run?
@@ -29,7 +29,7 @@ class Facts:
     by_gtid: bool
 
 
-def look_at(session: Session, settings: Settings) -> Facts:
+def look_at(session: Session, settings: Settings) -> ServerInfo:
     """The facts about a server; ``ChangefeedError`` with all that stands in the way of following its log."""
     variables = {
         _text(name).lower(): _text(value) for name, value in session.ask("SHOW GLOBAL VARIABLES") if value is not None
@@ -44,7 +44,7 @@ def look_at(session: Session, settings: Settings) -> Facts:
         for number, charset in session.ask("SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS")
         if number is not None and charset is not None
     }
-    return Facts(
+    return ServerInfo(
         Server(_identity(variables), mariadb, _zone(settings.time_zone, variables)),
         collations,
         variables["collation_server"],

@@ -22,7 +22,7 @@ from tidewire.changefeed.source.mysql.connection import Refusal, Session
 from tidewire.changefeed.source.mysql.dialect import translated
 from tidewire.changefeed.source.mysql.follower import State
 from tidewire.changefeed.source.mysql.schemas import Schemas
-from tidewire.changefeed.source.mysql.server import Facts
+from tidewire.changefeed.source.mysql.server import ServerInfo
 from tidewire.changefeed.source.mysql.statements import Wanted
 from tidewire.changefeed.source.mysql.uri import Settings
 from tidewire.ddl.quoting import quoted
@@ -33,7 +33,7 @@ _IN_THE_WAY = frozenset({1146, 1205, 1213, 1412})
 """Server errors of a table that was dropped, locked, part of a deadlock, or changed since the snapshot began."""
 
 
-class Disturbed(Exception):
+class TableChanged(Exception):
     """Another client changed a table meanwhile. This exception does not leave the package."""
 
     def __str__(self) -> str:
@@ -55,28 +55,28 @@ def log_end(session: Session) -> tuple[str, int, str]:
     return file, int(position), "".join(more[2:3]).replace("\n", "")
 
 
-def state_now(session: Session, settings: Settings, facts: Facts, wanted: Wanted, after: int) -> State:
+def state_now(session: Session, settings: Settings, facts: ServerInfo, wanted: Wanted, after: int) -> State:
     """The end of the log and the tables as they are, with nothing read; timestamps go on after ``after``."""
     names = table_names(session, wanted)
     file, position, gtid = log_end(session)
     tables = {name: text for name in names if (text := definition(session, name)) is not None}
     _check_calm(session, settings, facts, (file, position))
     if table_names(session, wanted) != names or list(tables) != names:
-        raise Disturbed
+        raise TableChanged
     if facts.server.mariadb:
         gtid = _mariadb_gtid(session, file, position)
     return State(file, position, gtid, after, schemas_of(session, facts, tables, after))
 
 
-def _check_calm(session: Session, settings: Settings, facts: Facts, start: tuple[str, int]) -> None:
-    """``Disturbed`` where a statement that defines something runs, or has come into the log since ``start``.
+def _check_calm(session: Session, settings: Settings, facts: ServerInfo, start: tuple[str, int]) -> None:
+    """``TableChanged`` where a statement that defines something runs, or has come into the log since ``start``.
 
     While it runs a table may be out of sight, and what it does is not in the log yet.
     """
     if facts.sees_all and session.ask(_DEFINING):
-        raise Disturbed
+        raise TableChanged
     if defines(settings, facts, start, log_end(session)[:2]):
-        raise Disturbed
+        raise TableChanged
 
 
 _DEFINING = """
@@ -92,7 +92,7 @@ class Snapshot:
         self,
         session: Session,
         settings: Settings,
-        facts: Facts,
+        facts: ServerInfo,
         wanted: Wanted,
         after: int,
         is_closed: Callable[[], bool],
@@ -105,7 +105,7 @@ class Snapshot:
         self._tables = self._held(names)
         _check_calm(session, settings, facts, (file, position))
         if table_names(session, wanted) != names:
-            raise Disturbed
+            raise TableChanged
         first = max(after + 1, at_millisecond(clock_ms(session)))
         schemas = schemas_of(session, facts, self._tables, first)
         self.state = State(file, position, gtid, first, schemas)
@@ -121,7 +121,7 @@ class Snapshot:
             except Refusal as refusal:
                 raise _disturbance(refusal) from None
             if text is None:
-                raise Disturbed
+                raise TableChanged
             found[name] = text
         return dict(reversed(found.items()))
 
@@ -191,7 +191,7 @@ class Snapshot:
 
 def _disturbance(refusal: Refusal) -> Exception:
     """What a refusal to read a table means."""
-    return Disturbed() if refusal.code in _IN_THE_WAY else refusal
+    return TableChanged() if refusal.code in _IN_THE_WAY else refusal
 
 
 def _savepoint(name: TableName) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
 
-from tidewire.changefeed.source.base import Place, Resolved, Upstream
+from tidewire.changefeed.source.base import Resolved, ResumePosition, Upstream
 from tidewire.changefeed.source.mysql.binlog import Binlog, log_number
 from tidewire.changefeed.source.mysql.catalog import definition, definitions, schemas_of, table_of
 from tidewire.changefeed.source.mysql.clock import at_millisecond, settled_before
@@ -14,8 +14,8 @@ from tidewire.changefeed.source.mysql.connection import ConnectionLost, Refusal,
 from tidewire.changefeed.source.mysql.events import Idle
 from tidewire.changefeed.source.mysql.follower import Follower
 from tidewire.changefeed.source.mysql.retry import Retries
-from tidewire.changefeed.source.mysql.server import Facts, look_at
-from tidewire.changefeed.source.mysql.snapshot import Disturbed, Snapshot, clock_ms, log_end, state_now
+from tidewire.changefeed.source.mysql.server import ServerInfo, look_at
+from tidewire.changefeed.source.mysql.snapshot import Snapshot, TableChanged, clock_ms, log_end, state_now
 from tidewire.changefeed.source.mysql.statements import Dialect, Wanted
 from tidewire.changefeed.source.mysql.uri import read_uri
 from tidewire.errors import ChangefeedError
@@ -65,7 +65,7 @@ class MysqlSource:
         """End a ``read`` in progress, within about a second."""
         self._closing.set()
 
-    def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
+    def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
         """Changes after ``start_ts``: from a place an earlier reading left, or else a snapshot and what follows it.
 
         A connection that breaks is made anew, and the stream goes on where it was. A snapshot begins anew.
@@ -75,7 +75,7 @@ class MysqlSource:
         while not self._closing.is_set():
             try:
                 yield from reading.go_on(retries)
-            except (ConnectionLost, Disturbed) as failure:
+            except (ConnectionLost, TableChanged) as failure:
                 reading.interrupted()
                 retries.wait(failure)
             except Refusal as refusal:
@@ -99,7 +99,7 @@ class MysqlSource:
 class _Reading:
     """One reading, over as many connections as it takes."""
 
-    def __init__(self, source: MysqlSource, start_ts: int, place: Place | None) -> None:
+    def __init__(self, source: MysqlSource, start_ts: int, place: ResumePosition | None) -> None:
         self._settings = source._settings
         self._wanted = source._wanted
         self._closing = source._closing
@@ -122,7 +122,7 @@ class _Reading:
             if self._follower is not None and not self._closing.is_set():
                 yield from self._stream(session, facts, self._follower, retries)
 
-    def _begin(self, session: Session, facts: Facts) -> Iterator[Upstream]:
+    def _begin(self, session: Session, facts: ServerInfo) -> Iterator[Upstream]:
         if self._place is not None:
             self._follower = Follower.resumed(self._place, facts.server, self._dialect(facts), self._given)
         elif self._settings.snapshot:
@@ -132,7 +132,7 @@ class _Reading:
             self._follower = Follower(state, facts.server, self._dialect(facts))
             yield self._follower.quiet(self._given)
 
-    def _snapshot(self, session: Session, facts: Facts) -> Iterator[Upstream]:
+    def _snapshot(self, session: Session, facts: ServerInfo) -> Iterator[Upstream]:
         snapshot = Snapshot(session, self._settings, facts, self._wanted, self._given, self._closing.is_set)
         earlier, self._begun = self._begun, self._begun | snapshot.tables
         yield Resolved(snapshot.state.ts - 1, {"snapshot": sorted(list(name) for name in self._begun)})
@@ -143,7 +143,7 @@ class _Reading:
             self._follower = Follower(snapshot.state, facts.server, self._dialect(facts))
             yield self._follower.quiet(0)
 
-    def _stream(self, session: Session, facts: Facts, follower: Follower, retries: Retries) -> Iterator[Upstream]:
+    def _stream(self, session: Session, facts: ServerInfo, follower: Follower, retries: Retries) -> Iterator[Upstream]:
         by_gtid = follower.is_elsewhere(facts.server)
         follower.move_to(facts.server)
         if by_gtid and not (facts.by_gtid and follower.state.gtid):
@@ -165,7 +165,7 @@ class _Reading:
         finally:
             binlog.close()
 
-    def _idle(self, session: Session, facts: Facts, follower: Follower) -> Iterator[Upstream]:
+    def _idle(self, session: Session, facts: ServerInfo, follower: Follower) -> Iterator[Upstream]:
         """How far time has gone while nothing was logged.
 
         First the time of the oldest running statement is asked for, then the end of the log: where all of the log has
@@ -178,7 +178,7 @@ class _Reading:
         if (log_number(file), position) == (log_number(follower.state.file), follower.state.position):
             yield follower.quiet(settled)
 
-    def _dialect(self, facts: Facts) -> Dialect:
+    def _dialect(self, facts: ServerInfo) -> Dialect:
         def reload(name: TableName) -> TableSchema | None:
             with Session(self._settings) as session:
                 text = definition(session, name)

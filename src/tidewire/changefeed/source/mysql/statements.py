@@ -42,7 +42,7 @@ class Dialect:
 
 
 @dataclass(slots=True)
-class Following:
+class DdlContext:
     """A statement being followed: the tables as far as it has got, and the events it has given."""
 
     schemas: Schemas
@@ -81,7 +81,7 @@ def follow(schemas: Schemas, database: str, text: str, ts: int, dialect: Dialect
     handle = _HANDLERS.get((verb, what))
     if handle is None or "TEMPORARY" in before:
         return schemas, []
-    statement = Following(schemas, database, plain, ts, dialect)
+    statement = DdlContext(schemas, database, plain, ts, dialect)
     try:
         handle(statement, _reader(statement, what), before)
     except Unreadable as error:
@@ -111,7 +111,7 @@ def _subject(text: str) -> tuple[str, str, frozenset[str]]:
     return verb, _ONE.get(words[at], words[at]), frozenset(words[1:at])
 
 
-def _reader(statement: Following, what: str) -> Reader:
+def _reader(statement: DdlContext, what: str) -> Reader:
     """A reader behind the word for what the statement is about."""
     reader = Reader(statement.text, statement.database)
     reader.next()
@@ -128,7 +128,7 @@ def _is_system(name: TableName) -> bool:
     return name.schema.lower() in SYSTEM
 
 
-def _create_database(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _create_database(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     reader.accept("IF", "NOT", "EXISTS")
     name = reader.name()
     if name.lower() in SYSTEM or (statement.schemas.has_database(name) and "REPLACE" not in before):
@@ -153,7 +153,7 @@ def _collation(reader: Reader) -> str | None:
     return collation or (f"{charset}_bin" if charset else None)
 
 
-def _alter_database(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _alter_database(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     named = reader.peek().word not in ("CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "COMMENT", "READ", "ENCRYPTION")
     name = reader.name() if named else statement.database
     collation = _collation(reader)
@@ -162,19 +162,19 @@ def _alter_database(statement: Following, reader: Reader, before: frozenset[str]
         statement.send(TableName(name, ""), DdlType.MODIFY_SCHEMA_CHARSET_AND_COLLATE, statement.text, None)
 
 
-def _drop_database(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _drop_database(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     reader.accept("IF", "EXISTS")
     name = reader.name()
     if statement.schemas.has_database(name):
         _drop_named_database(statement, name, statement.text)
 
 
-def _drop_named_database(statement: Following, name: str, query: str) -> None:
+def _drop_named_database(statement: DdlContext, name: str, query: str) -> None:
     statement.schemas = statement.schemas.without_database(name)
     statement.send(TableName(name, ""), DdlType.DROP_SCHEMA, query, None)
 
 
-def _create_table(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _create_table(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     reader.accept("IF", "NOT", "EXISTS")
     name = reader.table()
     known = statement.schemas.find(name)
@@ -187,7 +187,7 @@ def _create_table(statement: Following, reader: Reader, before: frozenset[str]) 
     statement.send(table.name, DdlType.CREATE_TABLE, query, table)
 
 
-def _defined(statement: Following, name: TableName, query: str) -> TableSchema:
+def _defined(statement: DdlContext, name: TableName, query: str) -> TableSchema:
     text = with_collation(query, statement.schemas.collation(name.schema))
     reason = "its definition cannot be read"
     match edits(Ddl(name, statement.next_ts, text, type=int(DdlType.CREATE_TABLE))):
@@ -200,7 +200,7 @@ def _defined(statement: Following, name: TableName, query: str) -> TableSchema:
     return _reloaded(statement, name, reason)
 
 
-def _reloaded(statement: Following, name: TableName, reason: str) -> TableSchema:
+def _reloaded(statement: DdlContext, name: TableName, reason: str) -> TableSchema:
     """A table whose statement says too little, from the server; its next rows show whether it is the same still."""
     found = statement.dialect.reload(name)
     if found is None:
@@ -219,27 +219,27 @@ def _names(reader: Reader) -> Iterator[TableName]:
         yield reader.table()
 
 
-def _drop_table(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _drop_table(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     for name in _names(reader):
         table = statement.schemas.find(name)
         if table is not None:
             _drop_named(statement, table)
 
 
-def _drop_named(statement: Following, table: TableSchema) -> None:
+def _drop_named(statement: DdlContext, table: TableSchema) -> None:
     statement.schemas = statement.schemas.without(table.name)
     query = f"DROP TABLE {full_name(table.name)}"
     statement.send(table.name, DdlType.DROP_TABLE, query, table, pre_table_schema=table)
 
 
-def _truncate_table(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _truncate_table(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     table = statement.schemas.find(reader.table())
     if table is not None:
         statement.schemas, after = statement.schemas.made(table, statement.next_ts)
         statement.send(table.name, DdlType.TRUNCATE_TABLE, statement.text, after, pre_table_schema=table)
 
 
-def _rename_table(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _rename_table(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     """From left to right, as the server does it, so that chains and swaps come out right."""
     reader.accept("IF", "EXISTS")
     while True:
@@ -260,7 +260,7 @@ def _rename_table(statement: Following, reader: Reader, before: frozenset[str]) 
             return
 
 
-def _alter_table(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _alter_table(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     reader.accept("IF", "EXISTS")
     table = statement.schemas.find(reader.table())
     start = reader.peek().start
@@ -270,7 +270,7 @@ def _alter_table(statement: Following, reader: Reader, before: frozenset[str]) -
 
 
 def _index(type_: DdlType) -> Handler:
-    def handle(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+    def handle(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
         while not reader.sees("ON"):
             reader.next()
         reader.next()
@@ -281,7 +281,7 @@ def _index(type_: DdlType) -> Handler:
     return handle
 
 
-def _alter(statement: Following, table: TableSchema, type_: DdlType | None, start: int) -> None:
+def _alter(statement: DdlContext, table: TableSchema, type_: DdlType | None, start: int) -> None:
     """Change a table's shape and name as the statement says; one that says too little is looked up."""
     name = table.name
     try:
@@ -310,7 +310,7 @@ def _kept_numbers(found: TableSchema, table: TableSchema) -> TableSchema:
 
 
 def _view(type_: DdlType) -> Handler:
-    def handle(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+    def handle(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
         reader.accept("IF", "NOT", "EXISTS")
         for name in _names(reader):
             if not _is_system(name):
@@ -320,16 +320,16 @@ def _view(type_: DdlType) -> Handler:
     return handle
 
 
-def _create_sequence(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _create_sequence(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     reader.accept("IF", "NOT", "EXISTS")
     statement.schemas = statement.schemas.with_sequence(reader.table())
 
 
-def _drop_sequence(statement: Following, reader: Reader, before: frozenset[str]) -> None:
+def _drop_sequence(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
     statement.schemas = statement.schemas.without(*_names(reader))
 
 
-Handler: TypeAlias = Callable[[Following, Reader, frozenset[str]], None]
+Handler: TypeAlias = Callable[[DdlContext, Reader, frozenset[str]], None]
 
 _HANDLERS: Mapping[tuple[str, str], Handler] = {
     ("CREATE", "DATABASE"): _create_database,

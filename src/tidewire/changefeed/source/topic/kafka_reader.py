@@ -7,9 +7,9 @@ from typing import Final
 
 from tidewire.changefeed.config.settings import KafkaSettings
 from tidewire.changefeed.sink.kafka import UNREACHABLE, coded, connection, patience
-from tidewire.changefeed.source.topic.gate import Partition
+from tidewire.changefeed.source.topic.watermark_buffer import Partition
 from tidewire.errors import ChangefeedError
-from tidewire.kafka.client import KafkaClient, Offsets, Place
+from tidewire.kafka.client import KafkaClient, Offsets, PartitionId
 from tidewire.kafka.fetch import Follower
 from tidewire.model import Message, Position
 
@@ -39,7 +39,7 @@ class KafkaReader:
 
     def read(self, offsets: Mapping[Partition, int]) -> Iterator[tuple[Position, Message]]:
         """Some of what comes next in each partition."""
-        places: dict[Place, int] = dict(offsets.items())
+        places: dict[PartitionId, int] = dict(offsets.items())
         with coded(UNREACHABLE, UNREACHABLE):
             return self._follower.read(places, AT_ONCE, _WAIT_SECONDS)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
-from tidewire.changefeed.source.topic.gate import Partition
+from tidewire.changefeed.source.topic.watermark_buffer import Partition
 from tidewire.model import Message, Position
 from tidewire.topic.files import FileTopics, messages_of
 

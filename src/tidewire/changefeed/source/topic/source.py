@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tidewire.changefeed.source.base import Place, Resolved, Upstream
-from tidewire.changefeed.source.topic.gate import Gate, Partition
+from tidewire.changefeed.source.base import Resolved, ResumePosition, Upstream
 from tidewire.changefeed.source.topic.reader import Reader
 from tidewire.changefeed.source.topic.schemas import Schemas
+from tidewire.changefeed.source.topic.watermark_buffer import Partition, WatermarkBuffer
 from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.parking import Parking
 from tidewire.errors import ChangefeedError, DecodeError
@@ -55,7 +55,7 @@ class TopicSource:
         self._closed = threading.Event()
         self._wait = self._closed.wait if wait is None else wait
         self._offsets: dict[Partition, int] = {}
-        self._gate = Gate()
+        self._buffer = WatermarkBuffer()
         self._schemas = Schemas()
         self._start_ts = 0
         self._reading = False
@@ -68,7 +68,7 @@ class TopicSource:
         """A topic does not say before it is read."""
         return ()
 
-    def read(self, start_ts: int, place: Place | None = None) -> Iterator[Upstream]:
+    def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
         """The changes after a moment."""
         self._reading = True
         self._restore(start_ts, place or {})
@@ -103,16 +103,16 @@ class TopicSource:
     def _is_topic_read(self, topic: str) -> bool:
         return self._is_read([partition for partition in self._offsets if partition.topic == topic])
 
-    def _restore(self, start_ts: int, place: Place) -> None:
+    def _restore(self, start_ts: int, place: ResumePosition) -> None:
         offsets: Mapping[str, Mapping[str, int]] = place.get("offsets", {})
         self._offsets = {
             Partition(topic, int(number)): offset
             for topic, numbers in offsets.items()
             for number, offset in numbers.items()
         }
-        self._gate = Gate(released=start_ts)
+        self._buffer = WatermarkBuffer(released=start_ts)
         self._start_ts = 0 if place else start_ts
-        self._gate.expect(self._offsets)
+        self._buffer.expect(self._offsets)
         for message in self._schemas.restored(place.get("schemas", ()), self._name, self._options):
             list(self._decoder.decode(message, Position("", 0, 0)))
 
@@ -120,7 +120,7 @@ class TopicSource:
         for partition in self._reader.partitions():
             if partition not in self._offsets:
                 self._offsets[partition] = self._reader.first(partition)
-        self._gate.expect(self._offsets)
+        self._buffer.expect(self._offsets)
 
     def _decoded(self) -> Iterator[tuple[Position, Event]]:
         for at, message in self._reader.read(self._offsets):
@@ -134,17 +134,17 @@ class TopicSource:
             raise ChangefeedError(UNREADABLE, f"the message at {at} cannot be read: {error}") from error
 
     def _gated(self) -> Iterator[Upstream]:
-        before = self._gate.released
+        before = self._buffer.released
         for at, event in self._decoded():
             if self._needs_schemas:
                 self._schemas.heard(event)
-            self._gate.take(at, event)
-        for event in self._gate.release(self._is_topic_read):
+            self._buffer.take(at, event)
+        for event in self._buffer.release(self._is_topic_read):
             if self._needs_schemas:
                 self._schemas.passed(event)
             yield event
-        if self._gate.released > before:
-            yield Resolved(self._gate.released, self._place(self._gate.first_held()))
+        if self._buffer.released > before:
+            yield Resolved(self._buffer.released, self._place(self._buffer.first_held()))
 
     def _as_it_comes(self) -> Iterator[Upstream]:
         before, start_ts = dict(self._offsets), self._start_ts
@@ -154,7 +154,7 @@ class TopicSource:
         if self._offsets != before:
             yield Resolved(self._clock() << LOGICAL_BITS, self._place({}))
 
-    def _place(self, first_held: Mapping[Partition, int]) -> Place:
+    def _place(self, first_held: Mapping[Partition, int]) -> ResumePosition:
         """Where to go on: before the first event of each partition that was not let through."""
         for at, _, _ in self._decoder.parked:
             partition = Partition(at.topic, at.partition)

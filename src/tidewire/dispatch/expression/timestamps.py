@@ -11,7 +11,7 @@ from tidewire.dispatch.expression.values import Json, Numbered, Sql, number_of, 
 from tidewire.model import Date, DateTime, Time
 
 
-class Moment(NamedTuple):
+class Timestamp(NamedTuple):
     """A day and a time of it. Month and day may be 0, as in MySQL's zero dates."""
 
     year: int
@@ -45,7 +45,7 @@ _DATE_DIGITS = {8: (4, 8), 14: (4, 14), 5: (2, 6), 6: (2, 6), 11: (2, 12), 12: (
 """A number of so many digits has a year of so many, once it is filled up to so many."""
 
 
-def moment_of(value: Sql) -> Moment | None:
+def timestamp_of(value: Sql) -> Timestamp | None:
     """A value as a day and a time; ``None`` if it is not one."""
     match value:
         case None | Json() | Time():
@@ -63,14 +63,17 @@ def seconds_of(value: Sql) -> Decimal | None:
         case None | Json():
             return None
         case Date() | DateTime():
-            moment = moment_of(value)
-            return moment and Decimal(moment.hour * 3600 + moment.minute * 60 + moment.second) + moment.fraction
+            timestamp = timestamp_of(value)
+            return (
+                timestamp
+                and Decimal(timestamp.hour * 3600 + timestamp.minute * 60 + timestamp.second) + timestamp.fraction
+            )
         case _:
             text = text_of(value).text
             return _span(text) if ":" in text else _digit_span(text)
 
 
-def _from_text(text: str) -> Moment | None:
+def _from_text(text: str) -> Timestamp | None:
     found = _DAY.fullmatch(text)
     if found is None:
         return None
@@ -78,10 +81,10 @@ def _from_text(text: str) -> Moment | None:
     return _checked(_full_year(int(found[1]), len(found[1])), parts, found[7])
 
 
-def _from_digits(text: str) -> Moment | None:
+def _from_digits(text: str) -> Timestamp | None:
     """``20240102``, ``240102`` and ``20240102030405`` are dates as well, and ``0`` is the zero date."""
     if text.strip() == "0":
-        return Moment(0, 0, 0)
+        return Timestamp(0, 0, 0)
     found = _DIGITS.fullmatch(text)
     if found is None or found[1] or len(found[2]) not in _DATE_DIGITS:
         return None
@@ -99,10 +102,10 @@ def _fraction(text: str | None) -> Decimal:
     return Decimal(f"0{text}0") if text else Decimal(0)
 
 
-def _checked(year: int, parts: Sequence[int], fraction: str | None) -> Moment | None:
+def _checked(year: int, parts: Sequence[int], fraction: str | None) -> Timestamp | None:
     month, day, hour, minute, second = parts
     fits = all(part <= most for part, most in zip(parts, _LARGEST, strict=True))
-    return Moment(year, month, day, hour, minute, second, _fraction(fraction)) if fits else None
+    return Timestamp(year, month, day, hour, minute, second, _fraction(fraction)) if fits else None
 
 
 def _span(text: str) -> Decimal | None:

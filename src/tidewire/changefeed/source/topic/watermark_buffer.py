@@ -32,7 +32,7 @@ class _Held:
 
 
 @dataclass(slots=True)
-class Gate:
+class WatermarkBuffer:
     """Holds events back until the least watermark of all partitions has passed them."""
 
     released: int = 0

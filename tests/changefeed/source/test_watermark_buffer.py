@@ -8,56 +8,56 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.pieces import create, delete, insert, table, update
-from tidewire.changefeed.source.topic.gate import Gate, Partition
+from tidewire.changefeed.source.topic.watermark_buffer import Partition, WatermarkBuffer
 from tidewire.model import Ddl, DdlType, Event, Position, RowChange, Watermark
 
 ONE, OTHER = Partition("feed", 0), Partition("feed", 1)
 
 
-def told(gate: Gate, partition: Partition, *events: Event, offset: int = 0) -> None:
+def told(buffer: WatermarkBuffer, partition: Partition, *events: Event, offset: int = 0) -> None:
     for number, event in enumerate(events, offset):
-        gate.take(Position(partition.topic, partition.number, number), event)
+        buffer.take(Position(partition.topic, partition.number, number), event)
 
 
 def test_nothing_comes_out_before_every_partition_has_told_a_watermark() -> None:
-    gate = Gate()
-    gate.expect([ONE, OTHER])
-    told(gate, ONE, insert(1, 10), Watermark(12))
-    assert list(gate.release()) == []
+    buffer = WatermarkBuffer()
+    buffer.expect([ONE, OTHER])
+    told(buffer, ONE, insert(1, 10), Watermark(12))
+    assert list(buffer.release()) == []
 
-    told(gate, OTHER, insert(2, 9), insert(3, 11), Watermark(10))
+    told(buffer, OTHER, insert(2, 9), insert(3, 11), Watermark(10))
 
-    assert list(gate.release()) == [insert(2, 9), insert(1, 10)]
-    assert gate.released == 10
-    assert gate.first_held() == {OTHER: 1}
-    assert list(gate.release()) == []
+    assert list(buffer.release()) == [insert(2, 9), insert(1, 10)]
+    assert buffer.released == 10
+    assert buffer.first_held() == {OTHER: 1}
+    assert list(buffer.release()) == []
 
 
 def test_a_statement_comes_after_the_rows_of_its_moment_and_once() -> None:
     ddl = Ddl(table().name, 10, "ALTER TABLE t COMMENT 'x'", DdlType.MODIFY_TABLE_COMMENT)
-    gate = Gate()
-    gate.expect([ONE, OTHER])
+    buffer = WatermarkBuffer()
+    buffer.expect([ONE, OTHER])
 
-    told(gate, ONE, ddl, insert(1, 11), Watermark(11))
-    told(gate, OTHER, insert(2, 10), ddl, Watermark(11))
+    told(buffer, ONE, ddl, insert(1, 11), Watermark(11))
+    told(buffer, OTHER, insert(2, 10), ddl, Watermark(11))
 
-    assert list(gate.release()) == [insert(2, 10), ddl, insert(1, 11)]
+    assert list(buffer.release()) == [insert(2, 10), ddl, insert(1, 11)]
 
 
 def test_deletes_come_before_inserts_of_the_same_moment() -> None:
-    gate = Gate()
-    told(gate, ONE, insert(1, 10), update(3, 3, 10), delete(1, 10), Watermark(10))
+    buffer = WatermarkBuffer()
+    told(buffer, ONE, insert(1, 10), update(3, 3, 10), delete(1, 10), Watermark(10))
 
-    assert list(gate.release()) == [delete(1, 10), update(3, 3, 10), insert(1, 10)]
+    assert list(buffer.release()) == [delete(1, 10), update(3, 3, 10), insert(1, 10)]
 
 
 def test_what_was_let_through_does_not_come_again() -> None:
-    gate = Gate()
-    told(gate, ONE, create(table(), 9), insert(1, 10), Watermark(10))
-    assert len(list(gate.release())) == 2
+    buffer = WatermarkBuffer()
+    told(buffer, ONE, create(table(), 9), insert(1, 10), Watermark(10))
+    assert len(list(buffer.release())) == 2
 
     told(
-        gate,
+        buffer,
         ONE,
         Watermark(5),
         create(table(), 9),
@@ -68,21 +68,21 @@ def test_what_was_let_through_does_not_come_again() -> None:
         offset=3,
     )
 
-    assert list(gate.release()) == [insert(2, 11)]
+    assert list(buffer.release()) == [insert(2, 11)]
 
 
 def test_a_topic_that_is_out_of_use_holds_nothing_up_once_it_is_read() -> None:
     gone = Partition("dropped", 0)
-    gate = Gate()
-    gate.expect([ONE, gone])
-    told(gate, gone, insert(1, 9, table("dropped")), Watermark(10))
-    told(gate, ONE, Watermark(10), insert(2, 11), Watermark(12))
-    assert list(gate.release(lambda topic: True)) == [insert(1, 9, table("dropped"))]  # its turn may still come
+    buffer = WatermarkBuffer()
+    buffer.expect([ONE, gone])
+    told(buffer, gone, insert(1, 9, table("dropped")), Watermark(10))
+    told(buffer, ONE, Watermark(10), insert(2, 11), Watermark(12))
+    assert list(buffer.release(lambda topic: True)) == [insert(1, 9, table("dropped"))]  # its turn may still come
 
-    told(gate, ONE, insert(3, 13), Watermark(14))
+    told(buffer, ONE, insert(3, 13), Watermark(14))
 
-    assert list(gate.release(lambda topic: False)) == []
-    assert list(gate.release(lambda topic: True)) == [insert(2, 11), insert(3, 13)]
+    assert list(buffer.release(lambda topic: False)) == []
+    assert list(buffer.release(lambda topic: True)) == [insert(2, 11), insert(3, 13)]
 
 
 @given(st.data())
@@ -90,19 +90,19 @@ def test_whatever_is_repeated_the_order_is_that_of_commits(data: st.DataObject) 
     count = data.draw(st.integers(1, 25))
     rows = [insert(number, 10 + number // 2) for number in range(count)]
     homes = data.draw(st.lists(st.sampled_from([ONE, OTHER]), min_size=count, max_size=count))
-    gate, found = Gate(), list[Any]()
-    gate.expect([ONE, OTHER])
+    buffer, found = WatermarkBuffer(), list[Any]()
+    buffer.expect([ONE, OTHER])
     start = 0
     while start < count:
         back = data.draw(st.integers(0, start), label="begin again at")
         end = data.draw(st.integers(start + 1, count), label="send until")
         for row, home in zip(rows[back:end], homes[back:end], strict=True):
-            told(gate, home, row)
+            told(buffer, home, row)
         moment = rows[end - 1].commit_ts or 0
         safe = moment if end == count or (rows[end].commit_ts or 0) > moment else moment - 1
         for home in (ONE, OTHER):
-            told(gate, home, Watermark(safe))
-        found += gate.release()
+            told(buffer, home, Watermark(safe))
+        found += buffer.release()
         start = end
 
     assert sorted(found, key=lambda row: row.after["id"]) == rows

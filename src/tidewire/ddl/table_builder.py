@@ -17,10 +17,10 @@ from tidewire.ddl.edits import (
     AddIndex,
     ChangeColumn,
     ColumnEdit,
+    ColumnPosition,
     ConvertText,
     DropColumn,
     DropIndex,
-    Place,
     RenameColumn,
     RenameIndex,
     SetDefault,
@@ -75,7 +75,7 @@ _PHASES: tuple[type[ColumnEdit] | tuple[type[ColumnEdit], ...], ...] = (
 
 
 @dataclass(slots=True)
-class Draft:
+class TableBuilder:
     """A table under work."""
 
     source: TableSchema
@@ -83,7 +83,7 @@ class Draft:
     entries: list[Entry] = field(init=False)
     gone: list[Entry] = field(init=False, default_factory=list)
     indexes: list[IndexEntry] = field(init=False)
-    places: list[tuple[Entry, Place]] = field(init=False, default_factory=list)
+    places: list[tuple[Entry, ColumnPosition]] = field(init=False, default_factory=list)
     index_names: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class Draft:
     def _known(self, index: Index, implied: bool = False) -> IndexEntry:
         return IndexEntry(index, [self._current(name) for name in index.columns], implied)
 
-    def changed(self, changes: Sequence[ColumnEdit]) -> Draft:
+    def changed(self, changes: Sequence[ColumnEdit]) -> TableBuilder:
         """Columns first, then indexes, those that go before those that come: an order MySQL keeps, too.
 
         A place behind a column is said in its new name, whichever comes first, and an index without a name gets one
@@ -164,7 +164,7 @@ class Draft:
             _same(column.name, name) for entry in self.entries for column in (entry.before, entry.column) if column
         )
 
-    def _put(self, entry: Entry, place: Place) -> None:
+    def _put(self, entry: Entry, place: ColumnPosition) -> None:
         """Move a column to its place, if the statement has left it one."""
         if entry not in self.entries:
             return
@@ -186,7 +186,7 @@ class Draft:
             return
         entry = Entry(self._settled(change.column))
         self.entries.append(entry)
-        if change.place != Place():
+        if change.place != ColumnPosition():
             self.places.append((entry, change.place))
 
     def _drop(self, entry: Entry) -> None:
@@ -207,7 +207,7 @@ class Draft:
         entry.column = replace(self._settled(change.column, before), id=before.id)
         if before.generated is Generated.VIRTUAL and not entry.is_virtual:
             raise DdlMismatch(str(self.source.name), f"the values {change.name!r} gets are in no message")
-        if change.place != Place():
+        if change.place != ColumnPosition():
             self.places.append((entry, change.place))
             entry.moved = True
 

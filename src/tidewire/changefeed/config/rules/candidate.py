@@ -20,7 +20,7 @@ from tidewire.errors import ChangefeedError
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class CandidateConfig:
     """A URI and a configuration, once as ``given`` and once with the URI's parameters in it."""
 
     uri: SinkURI
@@ -70,14 +70,14 @@ class Draft:
 
 
 class Rule(NamedTuple):
-    """A code, and a question: what is wrong with a draft, if anything."""
+    """A code, and a question: what is wrong with a candidate, if anything."""
 
     code: str
-    broken: Callable[[Draft], str | None]
+    broken: Callable[[CandidateConfig], str | None]
 
-    def check(self, draft: Draft) -> None:
-        """Refuse a draft that breaks the rule."""
-        reason = self.broken(draft)
+    def check(self, candidate: CandidateConfig) -> None:
+        """Refuse a candidate that breaks the rule."""
+        reason = self.broken(candidate)
         if reason is not None:
             raise ChangefeedError(self.code, reason)
 
