@@ -92,7 +92,7 @@ def test_a_topic_that_begins_after_its_tables_is_synced_and_says_what_is_missing
 
     assert synced.exit_code == 0, synced.output
     assert "test.accounts: rows from before 2026-" in synced.stderr
-    assert "tidewire load brings them into an empty target" in synced.stderr
+    assert "tidewire load --replace brings them" in synced.stderr
     assert "test.accounts: rows from before 2026-" in listed.output
     assert "test.accounts: rows from before" in run(*command).stdout
 

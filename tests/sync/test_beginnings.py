@@ -90,5 +90,5 @@ def test_a_table_of_an_older_release_cannot_be_vouched_for() -> None:
     assert incomplete([T], {}) == {T: 0}
     assert (
         missing_rows(T, 0)
-        == "d.t: rows from before the first message are not here; tidewire load brings them into an empty target"
+        == "d.t: rows from before the first message are not here; tidewire load --replace brings them"
     )

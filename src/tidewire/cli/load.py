@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -27,7 +27,7 @@ from tidewire.sync.state import OnBad
 from tidewire.sync.toml_section import Secrets
 
 if TYPE_CHECKING:
-    from tidewire.spark.load.run import Loaded, LoadProgress
+    from tidewire.spark.load.run import Asked, Loaded, LoadProgress
     from tidewire.spark.report import PassReport, Point
 
 _LINE_SECONDS: Final = 5.0
@@ -48,6 +48,9 @@ _HOLDS_SHOWN: Final = 20
 @click.option("--at", type=int, metavar="TSO", help="The moment of the dump, if its metadata does not name a TSO.")
 @click.option(
     "--option", "-o", "settings", multiple=True, metavar="NAME=VALUE", help="An option that the dump was made with."
+)
+@click.option(
+    "--replace", "replaces", is_flag=True, help="Load tables anew that TARGET has; its sync puts them in their place."
 )
 @click.option("--target-format", type=click.Choice(FORMATS), help="As for the sync; iceberg by default.")
 @click.option("--format-version", type=click.Choice(FORMAT_VERSIONS), help="As for the sync; 3 by default.")
@@ -77,6 +80,7 @@ def load(
     tables: tuple[str, ...],
     at: int | None,
     settings: tuple[str, ...],
+    replaces: bool,
     target_format: str | None,
     format_version: str | None,
     catalog_name: str | None,
@@ -95,10 +99,13 @@ def load(
     for the time zone of the session that wrote the dump. If a load was killed, give the same command again: it goes on
     from there.
 
+    With --replace, tables of TARGET are loaded anew. The running sync, or the next one, fills them beside the old ones,
+    reads its topic again for them, and puts them in place of the old ones when they are at the moment of all others.
+
     \b
     Exit codes:
       0  all went well
-      1  rows do not fit and their tables are held: see tidewire holds ls TARGET
+      1  rows do not fit and their tables are held: see tidewire holds ls TARGET; or the sync cannot replace the tables
       2  the command was wrong, or the load could not go on
       3  another process drives TARGET
       4  a newer driver has taken over TARGET
@@ -129,11 +136,14 @@ def load(
     try:
         from tidewire.spark.load.prepare import prepared_load
         from tidewire.spark.load.run import load as run
+        from tidewire.spark.load.run import replace_tables
         from tidewire.spark.sessions import LIGHT
     except ModuleNotFoundError as error:
         raise missing(error, "sync") from error
     with stopping() as signals, _shown() as shown:
-        ready = prepared_load(source, asked, tables=rules, at=at, options=options, take_over=take_over)
+        ready = prepared_load(
+            source, asked, tables=rules, at=at, options=options, take_over=take_over, replaces=replaces
+        )
         for skipped in ready.skipped:
             shown.told(f"{skipped} is a view or a sequence, and left out")
         shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
@@ -143,8 +153,31 @@ def load(
             ) as spark,
             ready.target(spark) as (own, place),
         ):
-            found = run(own, place, ready.job, ready.load, shown, on_progress=shown.progress, take_over=take_over)
+            if not replaces:
+                found = run(own, place, ready.job, ready.load, shown, on_progress=shown.progress, take_over=take_over)
+            else:
+                left = replace_tables(own, place, ready.job, ready.load, shown, on_progress=shown.progress)
+        if replaces:
+            _tell_replaced(left, target, shown.told)
+            return
     _tell(found, target)
+
+
+def _tell_replaced(left: Asked, target: str, tell: Callable[[str], None]) -> None:
+    """Wait for the running sync to replace the tables; without one, say who does it."""
+    from tidewire.spark.ledger import await_answer, ledger_of
+
+    ledger = ledger_of(target)
+    names = ", ".join(map(str, left.tables))
+    tell(f"{names}: the rows as of {left.ts} are read; the sync catches up and replaces the tables. Ctrl-C is safe")
+    answer = await_answer(ledger, left.request)
+    if answer is None:
+        click.echo(f"no sync of {target} runs: the next tidewire sync replaces {names}")
+        return
+    for line in answer.lines:
+        click.echo(line, err=not answer.ok)
+    if not answer.ok:
+        sys.exit(1)
 
 
 def _tell(found: Loaded, target: str) -> None:

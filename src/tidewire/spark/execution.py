@@ -62,7 +62,10 @@ class Execution:
         self._saved_at = 0.0
         self._publication: KeptPublication | None = None
         self._done: list[str] = []
+        self._lent: dict[TableName, Mode] = {}
         self.state = State(ledger.owner.id)
+        self.until = job.until
+        """The ts above which nothing is applied."""
         self.topic_ids: dict[str, str] = {}
         """The ids of Kafka's topics, which tell a topic from another one that was created under its name later."""
 
@@ -91,7 +94,7 @@ class Execution:
         settings = PlanSettings(
             has_watermarks=job.has_watermarks,
             ddl=job.has_watermarks or job.protocol != "avro",
-            until=job.until,
+            until=self.until,
             on_bad=job.on_bad,
             time_zone=job.time_zone,
             rules=job.rules,
@@ -113,7 +116,11 @@ class Execution:
 
     def _modes(self) -> dict[TableName, Mode]:
         tables = {} if self._published is None else self._published.tables
-        return {name.folded: Mode(table.mode) for name, table in tables.items()}
+        return {name.folded: Mode(table.mode) for name, table in tables.items()} | self._lent
+
+    def lend(self, other: Execution) -> None:
+        """Let another execution rename the tables that this one has made."""
+        other._lent = self._modes()
 
     def _without_invalid_changes(self, manifest: Manifest, planned: Planned) -> tuple[Manifest, Planned]:
         """The manifest with the rows among its rejects that their tables cannot hold, and the plan of it.
@@ -142,11 +149,20 @@ class Execution:
 
     # Keeping and carrying out
 
-    def take(self, manifest: Manifest, planned: Planned, seconds: dict[str, float]) -> tuple[Manifest, Planned]:
-        """Keep a plan and carry it out. A plan without steps is only remembered, and saved now and then."""
+    def take(
+        self,
+        manifest: Manifest,
+        planned: Planned,
+        seconds: dict[str, float],
+        answers: Mapping[str, tuple[str, ...]] = {},
+    ) -> tuple[Manifest, Planned]:
+        """Keep a plan and carry it out. A plan without steps is only remembered, and saved now and then.
+
+        ``answers`` are requests that are carried out by steps, each with the lines of its answer.
+        """
         manifest, planned = self._without_invalid_changes(manifest, planned)
         if planned.steps:
-            kept = self._keep(self._kept_plan(planned, manifest))
+            kept = self._keep(self._kept_plan(planned, manifest, answers))
             self._observer.reached(Point.KEPT)
             if self._is_own(kept):
                 planned = self._carry_out(kept, seconds) or planned
@@ -276,7 +292,9 @@ class Execution:
 
     # What is kept
 
-    def _kept_plan(self, planned: Planned, manifest: Manifest) -> Callable[[int, int, str], KeptPlan]:
+    def _kept_plan(
+        self, planned: Planned, manifest: Manifest, answers: Mapping[str, tuple[str, ...]] = {}
+    ) -> Callable[[int, int, str], KeptPlan]:
         """What is kept of a plan: its steps under the target's names, each with the mode of its table."""
         route = self._job.rules.route
         modes, _ = modes_of(planned.steps, self._modes(), self._job.mode_of, route)
@@ -286,7 +304,10 @@ class Execution:
 
         def make(epoch: int, sequence: int, at: str) -> KeptPlan:
             topics = dict(self.topic_ids)
-            return KeptPlan(epoch, sequence, at, planned.state, topics, publication, steps, self.state, manifest, done)
+            before = self.state
+            return KeptPlan(
+                epoch, sequence, at, planned.state, topics, publication, steps, before, manifest, done, answers
+            )
 
         return make
 

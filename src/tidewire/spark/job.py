@@ -12,10 +12,11 @@ from tidewire.spark.apply import Mode
 from tidewire.spark.ledger import Owner
 from tidewire.spark.maintain import DEFAULT, Every
 from tidewire.spark.source import Source
-from tidewire.spark.stage import Before
+from tidewire.spark.source.base import MessageForm
+from tidewire.spark.stage import Before, Reader, with_decimals
 from tidewire.sync.catalog_settings import CatalogSettings
 from tidewire.sync.rules import Rules
-from tidewire.sync.state import OnBad
+from tidewire.sync.state import OnBad, State
 
 PATIENCE_SECONDS: Final = 300.0
 """How long a store, registry or broker that does not answer is waited for, unless a job says otherwise."""
@@ -80,3 +81,17 @@ class Job:
         """How much of old rows is needed."""
         modes = {self.mode, *(Mode(rule.mode) for rule in self.rules.tables if rule.mode)}
         return Before.ALL if Mode.HISTORY in modes else Before.KEY
+
+    def reader(self, state: State, form: MessageForm | None) -> Reader:
+        """How messages are read from a state on, in the form of their source."""
+        return Reader(
+            self.protocol,
+            self.options,
+            has_watermarks=self.has_watermarks,
+            before=self.before,
+            schemas=state.schemas if self.has_watermarks else (),
+            declared=with_decimals(state.tables.values()),
+            rules=self.rules,
+            keep_rejected=self.keep_rejected,
+            form=form,
+        )

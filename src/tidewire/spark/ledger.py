@@ -28,10 +28,12 @@ is known by its id, which says table, ts, kind and content, so a step that is al
 8   after a step proved impossible           a plan without publication      finds the step impossible again
 9   after it kept the plan without the step  two plans without publication   carries out the newer one
 10  after a request is carried out           the request's id in the plan    answers it, does not do it again
+11  while a table is replaced                the request, and a ledger of    goes on with it, see
+                                             the load's below ``loads/``     :mod:`tidewire.spark.load.replace`
 ==  =======================================  ==============================  =====================================
 
 Tests, in ``tests/spark``: ``test_driver.py`` has row 1, ``test_ledger_windows.py`` rows 2 to 9 by number,
-``test_ledger.py`` row 10; ``test_sync_crashes.py`` kills processes.
+``test_ledger.py`` row 10, ``test_replace.py`` row 11; ``test_sync_crashes.py`` kills processes.
 """
 
 from __future__ import annotations
@@ -58,6 +60,9 @@ from tidewire.sync.steps import Step
 
 FOLDER: Final = "_tidewire"
 """The ledger's folder in a target."""
+
+RULES: Final = "rules"
+"""The document of the rules that the sync went by last."""
 
 _OWNER: Final = "owner"
 _PLANS: Final = "plans"
@@ -286,9 +291,7 @@ class Ledger:
 
     def requests(self) -> list[Request]:
         """What other processes ask, oldest first."""
-        found = sorted(self.storage.list(_REQUESTS), key=lambda entry: entry.modified)
-        documents = [data for entry in found if (data := self.storage.read(entry.name)) is not None]
-        return [decode(data, Request) for data in documents]
+        return requests(self.storage)
 
     def answer(self, request: str, answer: Answer) -> None:
         """Answer a request; it is not asked again."""
@@ -369,14 +372,38 @@ def ask(
     tell(f"asked the running sync (process {driver.process.pid} on {driver.process.host})")
     passed = 0.0
     while passed < seconds:
-        data = storage.read(f"{_ANSWERS}/{request.id}")
-        if data is not None:
-            storage.delete([f"{_ANSWERS}/{request.id}"])
-            return decode(data, Answer)
+        if (answer := take_answer(storage, request.id)) is not None:
+            return answer
         wait(0.2)
         passed += 0.2
     storage.delete([f"{_REQUESTS}/{request.id}"])
     raise SyncError(f"the running sync did not answer within {seconds:.0f} seconds; the request is taken back")
+
+
+def requests(storage: Storage) -> list[Request]:
+    """What the driver of a target is asked for and has not answered, oldest first."""
+    found = sorted(storage.list(_REQUESTS), key=lambda entry: entry.modified)
+    documents = [data for entry in found if (data := storage.read(entry.name)) is not None]
+    return [decode(data, Request) for data in documents]
+
+
+def take_answer(storage: Storage, request: str) -> Answer | None:
+    """The answer to a request, which is then forgotten; ``None`` if there is no answer yet."""
+    data = storage.read(f"{_ANSWERS}/{request}")
+    if data is None:
+        return None
+    storage.delete([f"{_ANSWERS}/{request}"])
+    return decode(data, Answer)
+
+
+def await_answer(storage: Storage, request: str, *, wait: Callable[[float], None] = time.sleep) -> Answer | None:
+    """The answer to a request that was left, however long it takes; ``None`` if no driver runs that could answer."""
+    while True:
+        runs = living_driver(storage) is not None
+        for _ in range(10):
+            if (answer := take_answer(storage, request)) is not None or not runs:
+                return answer
+            wait(0.5)
 
 
 def leave(storage: Storage, verb: str, arguments: Mapping[str, str]) -> Request:

@@ -24,21 +24,22 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from tidewire.arrow.policy import Policy
-from tidewire.errors import Fenced, OptionError, SyncError
+from tidewire.errors import Fenced, LoadError, OptionError, SyncError
 from tidewire.model import Position, TableName
 from tidewire.spark.apply import Applier, ApplySettings
 from tidewire.spark.catalogs import remember
 from tidewire.spark.execution import Execution
 from tidewire.spark.job import Job
-from tidewire.spark.ledger import Answer, KeptRules, Ledger
+from tidewire.spark.ledger import RULES, Answer, KeptRules, Ledger, Request
 from tidewire.spark.legacy import legacy_rules
-from tidewire.spark.maintain import Maintained, MaintenanceSettings, TableUpkeep, Upkeep, maintain, told
+from tidewire.spark.load.replace import Replacement, clean_finished
+from tidewire.spark.maintain import Every, Maintained, MaintenanceSettings, TableUpkeep, Upkeep, maintain, told
 from tidewire.spark.patience import Patience
 from tidewire.spark.report import Observer, PassReport, Point, Silent, describe, report_of
-from tidewire.spark.requests import carry_out
+from tidewire.spark.requests import REPLACE, carry_out
 from tidewire.spark.sessions import java_process
-from tidewire.spark.source import Extent, OffsetRange, Source
-from tidewire.spark.stage import Reader, Stage, folded, with_decimals
+from tidewire.spark.source import Extent, NoSource, OffsetRange, Source
+from tidewire.spark.stage import Stage, folded
 from tidewire.spark.staging import begun, remember_staging
 from tidewire.spark.targets import CommitTag, Target
 from tidewire.storage import Storage
@@ -58,8 +59,6 @@ REST: Final = 0.25
 LONGEST_REST: Final = 4.0
 """After a pass the sync waits for a quarter of the time that its commits took, at most four seconds, unless a
 backlog is left. Each table costs a commit, whatever its rows, so passes over many tables come less often."""
-
-_RULES: Final = "rules"
 
 
 class Loop:
@@ -81,6 +80,7 @@ class Loop:
         self._driving = threading.Event()
         self._passes = 0
         self._rest = 0.0
+        self._replacements: dict[str, Replacement] = {}
         self.storage: Storage = begun(target.uri, job.staging)
 
     def run(self, *, once: bool, take_over: bool = False) -> State:
@@ -88,6 +88,8 @@ class Loop:
         with self.driving(take_over=take_over) as execution:
             self._tell_incomplete()
             self.catch_up()
+            requested = {each.arguments["load"] for each in self._ledger.requests() if each.verb == REPLACE}
+            clean_finished(self.storage, requested, execution)
             self._loop(once=once)
         return execution.state
 
@@ -104,7 +106,8 @@ class Loop:
         )
         settings = ApplySettings(Policy(job.time_zone), self.storage)
         with closing(opened) as ledger, closing(Applier(target, settings, job.parallel)) as applier:
-            self._ledger = ledger
+            self._ledger, self._applier = ledger, applier
+            self._replacements = {}
             self._driving.set()
             remember_staging(self.storage, job.staging)
             if job.catalog is not None:
@@ -139,7 +142,7 @@ class Loop:
 
     def _keep_promises(self) -> None:
         """Refuse rules that say otherwise of tables which are made already; remember them if they do not."""
-        data = self.storage.read(_RULES)
+        data = self.storage.read(RULES)
         document = legacy_rules(self.storage) if data is None else decode(data, KeptRules).rules
         if document is not None:
             state = self.execution.state
@@ -153,7 +156,7 @@ class Loop:
                     "Take the rules back, or begin anew with an empty target"
                 )
         if data is None or document != self._job.rules.to_plain():
-            self.storage.put(_RULES, encode(KeptRules(self._job.rules.to_plain())))
+            self.storage.put(RULES, encode(KeptRules(self._job.rules.to_plain())))
 
     def _tell_incomplete(self) -> None:
         """Say which tables lack rows from before the topic."""
@@ -187,16 +190,18 @@ class Loop:
 
     def _loop(self, *, once: bool) -> None:
         limits = self._extents() if once else None
-        while not (self._stopping.is_set() or self._reached_end()):
+        while not self._stopping.is_set():
             began = time.monotonic()
             self._ledger.epoch.check()
-            self._requests()
+            replaces = self._requests()
+            if self._reached_end() and not replaces:
+                return
             extents = self._extents()
             ranges = self._ranges(extents, limits)
             self._rest = 0.0
             if ranges or extents.keys() - self.execution.state.frontier.partitions.keys():
                 self._pass(ranges, extents)
-            elif once:
+            elif once and not replaces:
                 return
             self._fold_waiting()
             self._tend()
@@ -244,7 +249,7 @@ class Loop:
             lambda: self._stage.run(
                 ranges,
                 self._passes,
-                self._reader(),
+                self._job.reader(state, self._source.form),
                 state.replays(),
                 ends=lambda: _ends(self._extents()),
                 parked=state.parked,
@@ -268,20 +273,6 @@ class Loop:
         self._rest = min(REST * seconds.get("apply", 0.0), LONGEST_REST)
         rows = self.execution.rows(planned)
         self._observer.finished(report_of(planned, manifest, self._ledger.sequence, rows, seconds))
-
-    def _reader(self) -> Reader:
-        job, state = self._job, self.execution.state
-        return Reader(
-            job.protocol,
-            job.options,
-            has_watermarks=job.has_watermarks,
-            before=job.before,
-            schemas=state.schemas if job.has_watermarks else (),
-            declared=with_decimals(state.tables.values()),
-            rules=job.rules,
-            keep_rejected=job.keep_rejected,
-            form=self._source.form,
-        )
 
     # Between passes
 
@@ -312,23 +303,76 @@ class Loop:
         """The tag of commits that maintenance makes."""
         return CommitTag(self._ledger.owner.id, self._ledger.epoch.number, self._ledger.sequence, "maintenance")
 
-    def _requests(self) -> None:
-        """Carry out what other processes ask."""
+    def _requests(self) -> bool:
+        """Carry out what other processes ask. Did the replacement of a table come further, with more to do?"""
+        moved = False
         for request in self._patiently(self._ledger.requests):
             try:
-                answer = Answer(True, carry_out(self, request))
+                lines = carry_out(self, request)
             except Fenced:
                 raise
             except (SyncError, OptionError) as error:
+                if request.verb == REPLACE and not isinstance(error, LoadError):
+                    raise  # it goes on when the sync is started again
                 answer = Answer(False, (str(error),))
+            else:
+                moved |= request.id in self._replacements and self._replacements[request.id].has_moved
+                if lines is None:
+                    continue
+                answer = Answer(True, lines)
             for line in answer.lines if request.verb != "maintain" else ():
                 self._observer.told(f"{request.verb}: {line}")
             self._observer.reached(Point.REQUESTED)
             self._ledger.answer(request.id, answer)
+        return moved
 
     def read_again(self, messages: Mapping[Position, str]) -> None:
         """Read messages again that are kept in files, and go on from there."""
         self._pass([], again=messages)
+
+    def replace(self, request: Request) -> tuple[str, ...] | None:
+        """Go on with a request to replace tables; the lines of its answer when it is carried out."""
+        found = self._replacement(request)
+        try:
+            extents = self._extents()
+            lines = found.go_on(request.id, extents, lambda: _ends(self._extents()))
+        except LoadError:
+            found.give_up(self._target, self._upkeep_tag)
+            raise
+        if lines is not None:
+            found.clean()
+        return lines
+
+    def fill_replacements(self) -> None:
+        """Make and fill the new tables of requests to replace tables, as far as that needs no topic."""
+        for request in self._ledger.requests():
+            if request.verb != REPLACE:
+                continue
+            found = self._replacement(request)
+            try:
+                found.fill()
+            except LoadError as error:
+                found.give_up(self._target, self._upkeep_tag)
+                self._ledger.answer(request.id, Answer(False, (str(error),)))
+                raise
+
+    def _replacement(self, request: Request) -> Replacement:
+        found = self._replacements.get(request.id)
+        if found is None:
+            load = request.arguments["load"]
+            found = Replacement(self.storage, load, self._job, self.execution, self._beside)
+            self._replacements[request.id] = found
+        return found
+
+    def _beside(self, storage: Storage, job: Job) -> tuple[Execution, Stage]:
+        """An execution with a ledger of its own, and what it stages with."""
+        ledger = Ledger(storage, self._ledger.owner, self._ledger.epoch)
+        upkeep = Upkeep(Every(), self._target, storage)
+        execution = Execution(
+            job, NoSource(), self._target, ledger, self._applier, upkeep, self._observer, self._patiently
+        )
+        execution.begin(ledger.recover())
+        return execution, Stage(self._spark, self._source, storage, ledger.epoch.number)
 
     def maintain(self, settings: MaintenanceSettings) -> Maintained:
         """Do a whole round of maintenance, and publish the versions it leads to."""

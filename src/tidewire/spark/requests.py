@@ -1,4 +1,4 @@
-"""What another process asks of a running sync: to try a hold again, to release one, to maintain the tables."""
+"""What another process asks of a running sync: to try a hold again, to release one, to maintain or replace tables."""
 
 from __future__ import annotations
 
@@ -43,9 +43,16 @@ class Driving(Protocol):
         """Do a whole round of maintenance."""
         ...
 
+    def replace(self, request: Request) -> tuple[str, ...] | None:
+        """Go on with replacing tables; ``None`` if there is more to do."""
+        ...
 
-def carry_out(sync: Driving, request: Request) -> tuple[str, ...]:
-    """Carry out a request; the lines of its answer. :class:`SyncError` says why it cannot be done."""
+
+def carry_out(sync: Driving, request: Request) -> tuple[str, ...] | None:
+    """Carry out a request; the lines of its answer, ``None`` if it goes on after the next pass.
+
+    :class:`SyncError` says why it cannot be done.
+    """
     found = _VERBS.get(request.verb)
     if found is None:
         raise SyncError(f"this sync does not know how to {request.verb}; it may be an older release")
@@ -87,10 +94,18 @@ def _maintain(sync: Driving, request: Request) -> tuple[str, ...]:
     return (msgspec.json.encode(done, enc_hook=str).decode(),)
 
 
-_VERBS: Final[Mapping[str, Callable[[Driving, Request], tuple[str, ...]]]] = {
+def _replace(sync: Driving, request: Request) -> tuple[str, ...] | None:
+    return sync.replace(request)
+
+
+REPLACE: Final = "replace"
+"""The verb of requests to put tables of a load in the place of others."""
+
+_VERBS: Final[Mapping[str, Callable[[Driving, Request], tuple[str, ...] | None]]] = {
     "release": _release,
     "retry": _retry,
     "maintain": _maintain,
+    REPLACE: _replace,
 }
 
 

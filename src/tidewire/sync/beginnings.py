@@ -50,4 +50,4 @@ def incomplete(tables: Iterable[TableName], beginnings: Mapping[TableName, Begin
 def missing_rows(name: TableName, ts: int) -> str:
     """What to tell people of a table whose older rows are missing, with the way out."""
     since = f"{to_datetime(ts):%Y-%m-%d %H:%M:%S} UTC" if ts else "the first message"
-    return f"{name}: rows from before {since} are not here; tidewire load brings them into an empty target"
+    return f"{name}: rows from before {since} are not here; tidewire load --replace brings them"

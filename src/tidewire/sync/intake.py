@@ -118,13 +118,11 @@ class Intake:
 
     def id_of(self, found: FoundDdl) -> DdlId:
         """What makes a DDL the same as another one."""
-        if self._settings.has_watermarks:
-            return DdlId(self.ts_of(found), found.ddl.table.folded, signature(found.ddl.query))
-        return DdlId(self.ts_of(found), TableName(found.at.topic, str(found.at.partition)), found.ddl.query)
+        return ddl_id(found, self._settings.has_watermarks)
 
     def ts_of(self, found: FoundDdl) -> int:
         """When a DDL happens."""
-        return found.ddl.commit_ts or 0 if self._settings.has_watermarks else found.at.offset
+        return _ts_of(found, self._settings.has_watermarks)
 
     def _reject(self, rejected: Rejected) -> None:
         """A message that cannot be read stops its table before it, or all tables if the table is not known."""
@@ -164,3 +162,15 @@ class Intake:
         if last is not None and rejected.table is None:
             last += 1  # it may be a DDL, and a watermark may come before a DDL of its own ts
         self.holds.add(Hold(ts, rejected.at, rejected.reason, table, first_ts=first, last_ts=last))
+
+
+def ddl_id(found: FoundDdl, has_watermarks: bool) -> DdlId:
+    """What makes a DDL the same as another one."""
+    ts = _ts_of(found, has_watermarks)
+    if has_watermarks:
+        return DdlId(ts, found.ddl.table.folded, signature(found.ddl.query))
+    return DdlId(ts, TableName(found.at.topic, str(found.at.partition)), found.ddl.query)
+
+
+def _ts_of(found: FoundDdl, has_watermarks: bool) -> int:
+    return found.ddl.commit_ts or 0 if has_watermarks else found.at.offset

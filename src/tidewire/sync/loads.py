@@ -47,7 +47,7 @@ def plan_load(
     if has_watermarks and read > ts:
         raise LoadError(
             f"the sync of this target has read its topic up to {read}, past the moment {ts} of the load: what changed "
-            "since then would be lost. Load as of a later moment, or into another target"
+            "since then would be lost. Give --replace: the sync then reads the topic again for these tables"
         )
     catalogue = Catalogue(state.tables.values(), state.last_ddl_ts, state.beginnings)
     targets = TargetTables(state.target_tables, state.kept, rules)
@@ -87,7 +87,7 @@ def _made(table: LoadedTable, ts: int, catalogue: Catalogue, targets: TargetTabl
     """The steps that make one table."""
     schema = table.schema
     if targets.by_name.get(schema.name.folded) is not None:
-        raise LoadError(f"{schema.name} is there already: leave it out with --tables, or load it into another target")
+        raise LoadError(f"{schema.name} is there already: leave it out with --tables, or give --replace")
     catalogue.tables[schema.name.folded] = schema
     catalogue.last_ddl_ts[schema.name.folded] = ts
     catalogue.beginnings[schema.name.folded] = Beginning(ts, Origin.LOAD)

@@ -211,9 +211,9 @@ class Rules:
         return next((rule for rule in self.tables if _tested(rule.match)(name)), _NO_RULE)
 
     def route(self, name: TableName) -> TableName:
-        """What a table of the upstream is called in the target."""
+        """What a table of the upstream is called in the target; tidewire's own tables keep their names."""
         rule = self.of(name)
-        if rule.to is None:
+        if rule.to is None or name.schema == OWN:
             return name
         schema, _, table = rule.to.partition(".")
         return TableName(

@@ -99,7 +99,7 @@ _WAYS_OUT: Final[Mapping[HoldKind, str]] = {
         "or tidewire holds release TARGET {id} to go on without these rows"
     ),
     HoldKind.LOAD: (
-        "do what the reason says, or load again into an empty target, "
+        "do what the reason says, or load again with --replace, "
         "or tidewire holds release TARGET {id} to go on without what is missing"
     ),
     HoldKind.POLICY: "change the option that the reason names, and start the sync again",

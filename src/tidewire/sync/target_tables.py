@@ -259,6 +259,16 @@ class TargetTables:
         copies = [(name, copy.table) for name, copy in self.by_name.items() if copy is not None]
         return [*copies, *((None, table) for table in self.kept)]
 
+    def swap(self, name: TableName, copy: TargetTable, beside: TableName, aside: TableName, ts: int) -> list[Step]:
+        """Put a table that is beside the old one in its place; the old one goes ``aside``, and then away."""
+        old = self._pop(name.folded)
+        freed = self._claim(name, name, ts)
+        self._set(name.folded, copy)
+        if old is None:
+            return [*freed, Rename(((beside, copy.table.name),), ts)]
+        moves = (old.table.name, aside), (beside, copy.table.name)
+        return [*freed, Rename(moves, ts), Drop(aside, ts)]
+
     def _policy(self, name: TableName, kind: ChangeKind) -> DdlPolicy:
         return self._rules.policy(name, kind) if self._told else DdlPolicy.EVOLVE
 

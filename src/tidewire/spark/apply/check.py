@@ -19,6 +19,7 @@ from tidewire.spark.apply.modes import LAYOUTS
 from tidewire.spark.targets.base import RESERVED
 from tidewire.spark.targets.partitions import can_partition
 from tidewire.sync.catalogue import stored
+from tidewire.sync.replacing import is_beside
 from tidewire.sync.steps import Alter, Create, Drop, Fill, Merge, Rename, SetAside, Step, Truncate
 
 
@@ -32,7 +33,7 @@ def check(step: Step, mode: Mode, policy: Policy = Policy()) -> str | None:
 
 def _names(*names: TableName) -> Iterator[str]:
     for name in names:
-        if name.schema.lower() in RESERVED:
+        if name.schema.lower() in RESERVED and not is_beside(name):
             yield f"{name}: tidewire keeps the database {name.schema} for itself"
 
 

@@ -17,7 +17,8 @@ from tidewire.load.source import Source
 from tidewire.model import TableName
 from tidewire.spark.catalogs import needed_jars
 from tidewire.spark.job import Job
-from tidewire.spark.ledger import ledger_of, owner_of, refuse_other_sync
+from tidewire.spark.ledger import ledger_of, owner_of, refuse_other_sync, required_owner
+from tidewire.spark.load.replace import check_rules
 from tidewire.spark.prepare import check_folder, job_of, opened
 from tidewire.spark.services import check_catalog_answers
 from tidewire.spark.source import NoSource
@@ -58,10 +59,12 @@ def prepared_load(
     at: int | None = None,
     options: Mapping[str, str] = {},
     take_over: bool = False,
+    replaces: bool = False,
 ) -> PreparedLoad:
     """Look at a dump and check all that can be checked without Spark; errors say what to do.
 
-    ``config`` is as for the sync of the target: format, mode, catalog, staging and rules must be the same.
+    ``config`` is as for the sync of the target: format, mode, catalog, staging and rules must be the same. A load that
+    ``replaces`` tables needs a target that a sync or load has written to, and its sync may run.
     """
     storage, dialect = open_storage(_place(source), "source"), Dialect.parse(options)
     dump = read_dump(storage)
@@ -85,7 +88,10 @@ def prepared_load(
         options={name: value for name, value in config.option.items() if name == "time-zone"},
         has_watermarks=owner is None or owner.has_watermarks,
     )
-    refuse_other_sync(ledger_of(uri), job.owner(NoSource()), take_over=take_over)
+    refuse_other_sync(ledger_of(uri), job.owner(NoSource()), take_over=take_over or replaces)
+    if replaces:
+        required_owner(ledger_of(uri))
+        check_rules(ledger_of(uri), job.rules)
     check_folder(uri)
     check_catalog_answers(job.catalog)
     return PreparedLoad(uri, job, DumpSource(storage, found, ts, dialect), dump.skipped)

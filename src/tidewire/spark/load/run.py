@@ -5,6 +5,9 @@
     loads/<id>/staged/…   staged rows
     loads/<id>/done/<n>   a chunk is staged: its files, and the rows that do not fit
 
+Tables that are to replace others are staged in the same way, by :func:`ask_replacement`; the driver of the target does
+the rest (:mod:`tidewire.spark.load.replace`).
+
 The id is a hash of source, moment, options and tables, so the same command continues the load. Nothing of a load is in
 a table before all of it is staged. Then its plan is kept, carried out and published as those of the sync are. If the
 load dies there, the next driver of the target finishes it. At the end the folder is deleted.
@@ -14,29 +17,37 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import SparkSession
 
-from tidewire.errors import LoadError
+from tidewire.errors import AlreadyRunning, LoadError
 from tidewire.load.source import Moment, Opened, Source
 from tidewire.model import Position, TableName
+from tidewire.spark.driver import living_driver
 from tidewire.spark.execution import Execution
 from tidewire.spark.job import Job
-from tidewire.spark.ledger import now
+from tidewire.spark.ledger import leave, now, requests
+from tidewire.spark.load.replace import DOCUMENT, FOLDER
 from tidewire.spark.load.task import ChunkReport, ChunkWork, reports
 from tidewire.spark.loop import Loop
 from tidewire.spark.report import Observer, Point, Silent
+from tidewire.spark.requests import REPLACE
 from tidewire.spark.source import NoSource
+from tidewire.spark.staging import begun
 from tidewire.spark.targets import Target
 from tidewire.spark.tasks import run_in_tasks
 from tidewire.storage import Storage
 from tidewire.sync.beginnings import loads
+from tidewire.sync.documents import decode, encode
 from tidewire.sync.loads import LoadedTable, plan_load
 from tidewire.sync.manifest import Manifest, Rejected
 from tidewire.sync.plan import Planned
+from tidewire.sync.replacing import Replacing
 from tidewire.sync.state import Hold, OnBad
 
 FEW_BYTES: Final = 4 << 20
@@ -84,8 +95,52 @@ def load(
         return _Run(spark, loop.storage, job, wanted, execution, observer, on_progress).run()
 
 
-class _Run:
-    """One run of a load."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A replacement that was asked for: the request, and the moment of the load. ``was_asked``: by an earlier run."""
+
+    request: str
+    ts: int
+    tables: tuple[TableName, ...]
+    was_asked: bool = False
+
+
+def ask_replacement(
+    spark: SparkSession,
+    target: Target,
+    job: Job,
+    wanted: Source,
+    observer: Observer = Silent(),
+    *,
+    on_progress: Callable[[LoadProgress], None] = lambda progress: None,
+) -> Asked:
+    """Stage what replaces tables of a target, and leave the request to its driver, the running one or the next.
+
+    Raises :class:`LoadError` if rows do not fit, unless the job skips them.
+    """
+    return _Replace(spark, begun(target.uri, job.staging), job, wanted, observer, on_progress).ask()
+
+
+def replace_tables(
+    spark: SparkSession,
+    target: Target,
+    job: Job,
+    wanted: Source,
+    observer: Observer = Silent(),
+    *,
+    on_progress: Callable[[LoadProgress], None] = lambda progress: None,
+) -> Asked:
+    """Ask for a replacement; if no sync runs, fill the new tables here, and the next sync does the rest."""
+    asked = ask_replacement(spark, target, job, wanted, observer, on_progress=on_progress)
+    if living_driver(begun(target.uri, job.staging), observer.told) is None:
+        loop = Loop(spark, NoSource(), target, job, observer)
+        with suppress(AlreadyRunning), loop.driving():
+            loop.fill_replacements()
+    return asked
+
+
+class _Staging:
+    """The chunks of a load, which are staged once, however often the load is begun."""
 
     def __init__(
         self,
@@ -93,53 +148,19 @@ class _Run:
         storage: Storage,
         job: Job,
         wanted: Source,
-        execution: Execution,
         observer: Observer,
         on_progress: Callable[[LoadProgress], None],
+        what: str = "",
     ) -> None:
         self._spark = spark
         self._storage = storage
         self._job = job
         self._wanted = wanted
-        self._execution = execution
         self._observer = observer
         self._on_progress = on_progress
-        self._folder = f"loads/{_id(wanted, job)}"
+        self._load = f"{what}{_id(wanted, job)}"
+        self._folder = f"{FOLDER}/{self._load}"
         self._done: dict[str, ChunkReport] = {}
-
-    def run(self) -> Loaded:
-        begun = self._wanted.begun(self._storage, self._folder)
-        if begun is not None and self._is_done(begun):
-            self._clean()
-            names = [table.name for table in begun.tables]
-            return Loaded(begun.ts, dict.fromkeys(names, 0), 0, self._holds(begun), was_done=True)
-        with self._wanted.opened(self._storage, self._folder, self._observer.told) as opened:
-            moment = opened.moment
-            self._planned(moment, {})  # what cannot be made is refused before anything is read
-            self._stage(opened)
-        self._observer.reached(Point.STAGED)
-        by_table = self._by_table()
-        rejected = [each for report in self._done.values() for each in report.rejected]
-        if rejected and self._job.on_bad is OnBad.STOP:
-            raise LoadError(f"{len(rejected):,} rows do not fit, the first: {min(rejected, key=_place).reason}")
-        self._execution.take(Manifest(0), self._planned(moment, by_table), {})
-        if not self._is_done(moment):
-            reasons = "; ".join(self._execution.impossible) or "see the sync's own messages"
-            raise LoadError(f"the tables cannot be made of what was read: {reasons}")
-        self._clean()
-        rows = {table.name: sum(each.rows for each in by_table.get(str(table.name), ())) for table in moment.tables}
-        return Loaded(moment.ts, rows, len(rejected), self._holds(moment))
-
-    def _is_done(self, moment: Moment) -> bool:
-        found = loads(self._execution.state.beginnings)
-        return all(found.get(table.name.folded) == moment.ts for table in moment.tables)
-
-    def _holds(self, moment: Moment) -> tuple[Hold, ...]:
-        names = {table.name.folded for table in moment.tables}
-        holds = self._execution.state.holds
-        return tuple(hold for hold in holds if hold.table is not None and hold.table.folded in names)
-
-    # Staging
 
     def _stage(self, opened: Opened) -> None:
         """Stage the chunks that are not staged yet."""
@@ -202,30 +223,69 @@ class _Run:
             )
         )
 
-    # The plan
-
     def _by_table(self) -> dict[str, list[ChunkReport]]:
         found: dict[str, list[ChunkReport]] = {}
         for _, report in sorted(self._done.items()):
             found.setdefault(report.table, []).append(report)
         return found
 
+
+class _Run(_Staging):
+    """One run of a load by the driver of its target."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        job: Job,
+        wanted: Source,
+        execution: Execution,
+        observer: Observer,
+        on_progress: Callable[[LoadProgress], None],
+    ) -> None:
+        super().__init__(spark, storage, job, wanted, observer, on_progress)
+        self._execution = execution
+
+    def run(self) -> Loaded:
+        begun = self._wanted.begun(self._storage, self._folder)
+        if begun is not None and self._is_done(begun):
+            self._clean()
+            names = [table.name for table in begun.tables]
+            return Loaded(begun.ts, dict.fromkeys(names, 0), 0, self._holds(begun), was_done=True)
+        with self._wanted.opened(self._storage, self._folder, self._observer.told) as opened:
+            moment = opened.moment
+            self._planned(moment, {})  # what cannot be made is refused before anything is read
+            self._stage(opened)
+        self._observer.reached(Point.STAGED)
+        by_table = self._by_table()
+        rejected = [each for report in self._done.values() for each in report.rejected]
+        if rejected and self._job.on_bad is OnBad.STOP:
+            raise LoadError(f"{len(rejected):,} rows do not fit, the first: {min(rejected, key=_place).reason}")
+        self._execution.take(Manifest(0), self._planned(moment, by_table), {})
+        if not self._is_done(moment):
+            reasons = "; ".join(self._execution.impossible) or "see the sync's own messages"
+            raise LoadError(f"the tables cannot be made of what was read: {reasons}")
+        self._clean()
+        rows = {table.name: sum(each.rows for each in by_table.get(str(table.name), ())) for table in moment.tables}
+        return Loaded(moment.ts, rows, len(rejected), self._holds(moment))
+
+    def _is_done(self, moment: Moment) -> bool:
+        found = loads(self._execution.state.beginnings)
+        return all(found.get(table.name.folded) == moment.ts for table in moment.tables)
+
+    def _holds(self, moment: Moment) -> tuple[Hold, ...]:
+        names = {table.name.folded for table in moment.tables}
+        holds = self._execution.state.holds
+        return tuple(hold for hold in holds if hold.table is not None and hold.table.folded in names)
+
     def _planned(self, moment: Moment, by_table: Mapping[str, list[ChunkReport]]) -> Planned:
         job, execution = self._job, self._execution
-        tables = [
-            LoadedTable(
-                table,
-                tuple(file for report in by_table.get(str(table.name), ()) for file in report.files),
-                tuple(each for report in by_table.get(str(table.name), ()) for each in report.rejected),
-            )
-            for table in moment.tables
-        ]
         return plan_load(
             execution.state,
-            tables,
+            _tables(moment, by_table),
             moment.ts,
             job.rules,
-            reject_files=tuple(path for found in by_table.values() for report in found for path in report.reject_files),
+            reject_files=_reject_files(by_table),
             on_bad=job.on_bad,
             has_watermarks=job.has_watermarks,
             check=execution.objection,
@@ -235,6 +295,63 @@ class _Run:
     def _clean(self) -> None:
         """Delete what the load has staged."""
         self._storage.delete(entry.name for entry in self._storage.list(self._folder, recursive=True))
+
+
+class _Replace(_Staging):
+    """What replaces tables is staged here, and the driver of the target does the rest."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        job: Job,
+        wanted: Source,
+        observer: Observer,
+        on_progress: Callable[[LoadProgress], None],
+    ) -> None:
+        super().__init__(spark, storage, job, wanted, observer, on_progress, what="replace-")
+
+    def ask(self) -> Asked:
+        """Stage, and leave the request; one that is left already is not left again."""
+        document = f"{self._folder}/{DOCUMENT}"
+        data = self._storage.read(document)
+        if data is not None:
+            asked = decode(data, Replacing)
+            return Asked(self._leave(), asked.ts, asked.names, was_asked=True)
+        with self._wanted.opened(self._storage, self._folder, self._observer.told) as opened:
+            moment = opened.moment
+            self._stage(opened)
+        by_table = self._by_table()
+        tables = _tables(moment, by_table)
+        rejected = [each for table in tables for each in table.rejected]
+        if rejected and self._job.on_bad is not OnBad.SKIP:
+            raise LoadError(
+                f"{len(rejected):,} rows do not fit, the first: {min(rejected, key=_place).reason}. Nothing is "
+                "replaced; --on-bad-row skip replaces the tables without them"
+            )
+        made = Replacing(uuid.uuid4().hex[:12], moment.ts, tables, _reject_files(by_table))
+        self._storage.put(document, encode(made))
+        self._observer.reached(Point.STAGED)
+        return Asked(self._leave(), moment.ts, made.names)
+
+    def _leave(self) -> str:
+        known = [each.id for each in requests(self._storage) if each.arguments.get("load") == self._load]
+        return known[0] if known else leave(self._storage, REPLACE, {"load": self._load}).id
+
+
+def _tables(moment: Moment, by_table: Mapping[str, list[ChunkReport]]) -> tuple[LoadedTable, ...]:
+    return tuple(
+        LoadedTable(
+            table,
+            tuple(file for report in by_table.get(str(table.name), ()) for file in report.files),
+            tuple(each for report in by_table.get(str(table.name), ()) for each in report.rejected),
+        )
+        for table in moment.tables
+    )
+
+
+def _reject_files(by_table: Mapping[str, list[ChunkReport]]) -> tuple[str, ...]:
+    return tuple(path for found in by_table.values() for report in found for path in report.reject_files)
 
 
 def _place(rejected: Rejected) -> Position:

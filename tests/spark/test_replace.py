@@ -1,0 +1,120 @@
+"""A table is loaded anew while the others go on, and every publication is right."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import topic_files
+from dump_files import SEED11_TS, unpack
+from killed_replace import NAME, go_on
+from sync_checks import comparable, job_of, rows_of, synced, written
+from tidewire.cli.show import canonical
+from tidewire.load.chunks import DumpSource
+from tidewire.load.dumpling import read_dump
+from tidewire.model import TableName
+from tidewire.spark.apply import Mode, current_rows
+from tidewire.spark.job import Job
+from tidewire.spark.ledger import ledger_of, requests
+from tidewire.spark.load.run import Asked, ask_replacement
+from tidewire.spark.loop import Point
+from tidewire.spark.publications import Publications
+from tidewire.spark.targets import open_target
+from tidewire.storage import open_storage
+
+ACCOUNTS = TableName("test", "accounts")
+MOMENTS = [each["ts"] for each in topic_files.expected("seed11")["watermarks"]]
+PAST = next(ts for ts in MOMENTS[MOMENTS.index(SEED11_TS) + 2 :])
+"""The sync has passed the moment of the load by some watermarks when the table is loaded anew."""
+
+
+def dump_of(folder: Path, *tables: TableName) -> DumpSource:
+    storage = open_storage(unpack("seed11", folder) / "csv")
+    return DumpSource(
+        storage, tuple(each for each in read_dump(storage).tables if each.schema.name in tables), SEED11_TS
+    )
+
+
+def asked(spark: SparkSession, folder: Path, format_: str = "iceberg", *tables: TableName) -> Asked:
+    """A sync that has passed the load's moment, and the request to replace tables."""
+    topics = written(folder / "topics", "seed11", NAME)
+    synced(spark, topics, folder / "target", replace(job_of("seed11", NAME, folder, format=format_), until=PAST))
+    place = open_target(spark, str(folder / "target"), format_)
+    return ask_replacement(spark, place, Job("", format=format_), dump_of(folder, *(tables or (ACCOUNTS,))))
+
+
+def assert_all_published_is_right(spark: SparkSession, folder: Path, format_: str = "iceberg") -> list[str]:
+    """Every publication has the upstream's rows of its moment; the identities that the replaced table had."""
+    recorded = topic_files.expected("seed11")
+    moments: dict[int, Mapping[str, Any]] = {each["ts"]: each for each in recorded["watermarks"]}
+    place, publications = (
+        open_target(spark, str(folder / "target"), format_),
+        Publications(ledger_of(str(folder / "target"))),
+    )
+    identities = []
+    for published in map(publications.read, publications.names()):
+        assert published.ts is not None
+        moment = recorded["end"] if published.ts == MOMENTS[-1] else moments[published.ts]
+        assert sorted(map(str, published.tables)) == sorted(moment["tables"])
+        for name, table in published.tables.items():
+            assert table.held is None
+            key = [table.schema.column(column) for column in table.schema.handle_key]
+            rows = current_rows(Mode(table.mode), place.read(name, table.version), key).toArrow()
+            found = rows_of(canonical(rows, table.schema, recorded["time_zone"]), table.schema.columns)
+            assert found == comparable(moment["tables"][str(name)]["rows"], table.schema.columns, True), (
+                published.ts,
+                name,
+            )
+        identities += [published.tables[ACCOUNTS].version.partition("@")[0]] if ACCOUNTS in published.tables else []
+    return list(dict.fromkeys(identities))
+
+
+def assert_nothing_is_left(spark: SparkSession, folder: Path, format_: str = "iceberg") -> None:
+    """No request, file or table of the replacement is left."""
+    ledger = ledger_of(str(folder / "target"))
+    assert requests(ledger) == []
+    assert ledger.list("loads", recursive=True) == []
+    place = open_target(spark, str(folder / "target"), format_)
+    assert [name for name in place.names() if name.schema == "_tidewire" and name.table != "rejects"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format_", ["iceberg", "delta"])
+def test_a_table_is_replaced_while_the_others_go_on(spark: SparkSession, tmp_path: Path, format_: str) -> None:
+    request = asked(spark, tmp_path, format_)
+
+    state = go_on(spark, tmp_path, format_=format_)
+
+    assert (request.ts, state.holds, state.applied) == (SEED11_TS, (), MOMENTS[-1])
+    assert len(assert_all_published_is_right(spark, tmp_path, format_)) == 2
+    assert_nothing_is_left(spark, tmp_path, format_)
+
+
+KILLER = Path(__file__).parents[1] / "killed_replace.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("point", "count"), [(Point.STEP, 2), (Point.PUBLISHED, 4)])
+def test_a_killed_replacement_goes_on(spark: SparkSession, tmp_path: Path, point: Point, count: int) -> None:
+    asked(spark, tmp_path)
+    killed = subprocess.run(
+        [sys.executable, str(KILLER), str(tmp_path), point, str(count)],
+        cwd=KILLER.parent,
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-2000:]
+
+    state = go_on(spark, tmp_path)
+
+    assert state.holds == ()
+    assert len(assert_all_published_is_right(spark, tmp_path)) == 2
+    assert_nothing_is_left(spark, tmp_path)
