@@ -52,7 +52,19 @@ def test_a_dump_is_loaded_shown_and_continued(spark: SparkSession, tmp_path: Pat
     assert sorted(map(json.dumps, rows)) == sorted(map(json.dumps, later["tables"]["test.accounts"]["rows"]))
     late = run("load", f"dumpling:{dump}", target, *options, "--tables", "test.sessions")
     assert late.exit_code == 2
-    assert "what changed since then would be lost" in late.stderr
+    assert "what changed since then would be lost. Give --replace" in late.stderr
+    anew = ("load", f"dumpling:{dump}", target, *options, "--tables", "test.accounts", "--replace")
+    others = run(*anew)
+    assert (others.exit_code, "the rules of the target's sync are others" in others.stderr) == (0, False), others.output
+    replaced = run(*anew, "--config", file)
+    assert (replaced.exit_code, "the next tidewire sync replaces test.accounts" in replaced.stdout) == (0, True)
+    synced = run("sync", place, target, "-p", "canal-json", "--once", "--config", file)
+    assert synced.exit_code == 0, synced.output
+    assert f"test.accounts is replaced by the load of {SEED11_TS}" in synced.output
+    shown = run("show", target, "test.accounts", "--output", "json")
+    rows = [[*json.loads(line).values()] for line in shown.stdout.splitlines()]
+    end = topic_files.expected("seed11")["end"]["tables"]["test.accounts"]["rows"]
+    assert sorted(map(json.dumps, rows)) == sorted(map(json.dumps, end))
 
 
 @pytest.mark.slow

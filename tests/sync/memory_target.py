@@ -26,7 +26,20 @@ from tidewire.model import (
     Value,
 )
 from tidewire.model.types import FLOATS, INTEGERS, STRINGS
-from tidewire.sync.steps import Alter, Create, Drop, Fill, Merge, Rename, SetAside, Slice, Step, Truncate, gone_name
+from tidewire.sync.steps import (
+    Adopt,
+    Alter,
+    Create,
+    Drop,
+    Fill,
+    Merge,
+    Rename,
+    SetAside,
+    Slice,
+    Step,
+    Truncate,
+    gone_name,
+)
 
 Read: TypeAlias = Callable[[Slice], Iterable[Change]]
 """Where staged rows come from: all changes of a slice, in any order."""
@@ -69,6 +82,8 @@ class MemoryTarget:
                 self._merge(step.merge)
             case Create():
                 self.tables[step.table.name] = MemoryTable(_stored(step.table), step.table.handle_key)
+            case Adopt():
+                self._table(step.table.name)
             case Drop():
                 table = self.tables.pop(step.name, None)
                 if step.keep and table is not None:

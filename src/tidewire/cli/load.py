@@ -21,6 +21,7 @@ from tidewire.cli.lines import parse_pairs
 from tidewire.cli.progress import as_argument, way_out
 from tidewire.cli.spark_session import spark_session
 from tidewire.cli.stopping import stopping
+from tidewire.errors import OptionError
 from tidewire.model.tso import to_datetime
 from tidewire.sync.config import FORMAT_VERSIONS, FORMATS, MODES, SyncConfig
 from tidewire.sync.state import OnBad
@@ -52,6 +53,12 @@ _HOLDS_SHOWN: Final = 20
 @click.option(
     "--replace", "replaces", is_flag=True, help="Load tables anew that TARGET has; its sync puts them in their place."
 )
+@click.option(
+    "--adopt",
+    type=int,
+    metavar="TSO",
+    help="Take over tables that are in TARGET, loaded by another program as of TSO; of SOURCE only schemas count.",
+)
 @click.option("--target-format", type=click.Choice(FORMATS), help="As for the sync; iceberg by default.")
 @click.option("--format-version", type=click.Choice(FORMAT_VERSIONS), help="As for the sync; 3 by default.")
 @click.option("--catalog", "catalog_name", metavar="NAME", help="As for the sync: a [catalog.NAME] of --config.")
@@ -81,6 +88,7 @@ def load(
     at: int | None,
     settings: tuple[str, ...],
     replaces: bool,
+    adopt: int | None,
     target_format: str | None,
     format_version: str | None,
     catalog_name: str | None,
@@ -102,6 +110,9 @@ def load(
     With --replace, tables of TARGET are loaded anew. The running sync, or the next one, fills them beside the old ones,
     reads its topic again for them, and puts them in place of the old ones when they are at the moment of all others.
 
+    With --adopt, tables become the sync's that another program has put into TARGET. Their columns, types and key must
+    be those of the CREATE TABLE statements in SOURCE. Files are not rewritten.
+
     \b
     Exit codes:
       0  all went well
@@ -116,6 +127,8 @@ def load(
       tidewire load dumpling:/data/dump /data/lake
       tidewire sync kafka://broker:9092/orders /data/lake --protocol canal-json
     """
+    if adopt is not None and (replaces or at is not None):
+        raise OptionError("adopt", "it names the moment itself, and replaces nothing: leave out --at and --replace")
     options, conf = parse_pairs(settings, "--option"), parse_pairs(spark_settings, "--spark")
     secrets = Secrets({*config.secrets.texts})
     for name, text in {"source": source, "target": target, **conf}.items():
@@ -142,7 +155,13 @@ def load(
         raise missing(error, "sync") from error
     with stopping() as signals, _shown() as shown:
         ready = prepared_load(
-            source, asked, tables=rules, at=at, options=options, take_over=take_over, replaces=replaces
+            source,
+            asked,
+            tables=rules,
+            at=at if adopt is None else adopt,
+            options=options,
+            take_over=take_over,
+            replaces=replaces,
         )
         for skipped in ready.skipped:
             shown.told(f"{skipped} is a view or a sequence, and left out")
@@ -154,7 +173,16 @@ def load(
             ready.target(spark) as (own, place),
         ):
             if not replaces:
-                found = run(own, place, ready.job, ready.load, shown, on_progress=shown.progress, take_over=take_over)
+                found = run(
+                    own,
+                    place,
+                    ready.job,
+                    ready.load,
+                    shown,
+                    on_progress=shown.progress,
+                    take_over=take_over,
+                    adopts=adopt is not None,
+                )
             else:
                 left = replace_tables(own, place, ready.job, ready.load, shown, on_progress=shown.progress)
         if replaces:

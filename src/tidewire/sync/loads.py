@@ -17,7 +17,7 @@ from tidewire.sync.manifest import Rejected, StagedFile
 from tidewire.sync.plan import Planned, published_tables
 from tidewire.sync.rules import Rules
 from tidewire.sync.state import Hold, HoldKind, OnBad, State
-from tidewire.sync.steps import Create, Fill, SetAside, Slice, Step
+from tidewire.sync.steps import Adopt, Create, Fill, SetAside, Slice, Step
 from tidewire.sync.target_tables import TargetTables
 
 
@@ -39,10 +39,14 @@ def plan_load(
     reject_files: tuple[str, ...] = (),
     on_bad: OnBad = OnBad.HOLD,
     has_watermarks: bool = True,
+    adopts: bool = False,
     check: Callable[[Step], str | None] = lambda step: None,
     now: str = "",
 ) -> Planned:
-    """The plan that makes the tables of a load, and the state after it; :class:`LoadError` if one cannot be made."""
+    """The plan that makes the tables of a load, and the state after it; :class:`LoadError` if one cannot be made.
+
+    With ``adopts`` the tables are in the target already, and are taken over.
+    """
     read = max((each.watermark for each in state.frontier.partitions.values()), default=0)
     if has_watermarks and read > ts:
         raise LoadError(
@@ -54,11 +58,11 @@ def plan_load(
     holds = Holds(state, has_watermarks=has_watermarks, now=now)
     steps: list[Step] = [SetAside(reject_files)] if reject_files else []
     for table in tables:
-        steps += _made(table, ts, catalogue, targets)
+        steps += _made(table, ts, catalogue, targets, adopts=adopts)
         if table.rejected and on_bad is OnBad.HOLD:
             holds.add(_held(table, ts))
     for step in steps:
-        if isinstance(step, Create) and (reason := check(step)) is not None:
+        if isinstance(step, Create | Adopt) and (reason := check(step)) is not None:
             raise LoadError(f"{', '.join(map(str, sorted(step.tables)))} cannot be loaded: {reason}")
     names = {table.schema.name.folded for table in tables}
     after = replace(
@@ -83,7 +87,7 @@ def plan_load(
     return Planned(tuple(steps), after, publication, tuple(targets.notes), done)
 
 
-def _made(table: LoadedTable, ts: int, catalogue: Catalogue, targets: TargetTables) -> list[Step]:
+def _made(table: LoadedTable, ts: int, catalogue: Catalogue, targets: TargetTables, *, adopts: bool) -> list[Step]:
     """The steps that make one table."""
     schema = table.schema
     if targets.by_name.get(schema.name.folded) is not None:
@@ -91,6 +95,8 @@ def _made(table: LoadedTable, ts: int, catalogue: Catalogue, targets: TargetTabl
     catalogue.tables[schema.name.folded] = schema
     catalogue.last_ddl_ts[schema.name.folded] = ts
     catalogue.beginnings[schema.name.folded] = Beginning(ts, Origin.LOAD)
+    if adopts:
+        return targets.follow([Adopt(stored(schema), ts)], told=False)
     slices = tuple(Slice(file, file.min_ts, file.max_ts) for file in table.files)
     fill = [Fill(stored(schema), slices, ts)] if slices else []
     return targets.follow([Create(stored(schema), ts), *fill], told=False)

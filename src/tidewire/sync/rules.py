@@ -16,7 +16,7 @@ from tidewire.errors import OptionError
 from tidewire.model import Column, EnumValue, SetValue, TableName, TableSchema, Value
 from tidewire.plain import value_to_plain
 from tidewire.sync.policies import ChangeKind, DdlPolicy
-from tidewire.sync.steps import Alter, Create, Drop, Fill, Merge, Rename, SetAside, Step, Truncate
+from tidewire.sync.steps import Adopt, Alter, Create, Drop, Fill, Merge, Rename, SetAside, Step, Truncate
 from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 
 
@@ -143,6 +143,7 @@ _ROUTED: Mapping[type, Callable[[Any, Route], Step]] = {
     Merge: _table,
     Fill: _table,
     Create: _table,
+    Adopt: _table,
     Truncate: _table,
     Drop: _drop,
     Rename: _rename,

@@ -123,6 +123,15 @@ class Create(OfTable):
 
 
 @dataclass(frozen=True, slots=True)
+class Adopt(OfTable):
+    """Take over a table that another program made and filled; its rows and columns stay as they are."""
+
+    kind: ClassVar[str] = "adopt"
+
+    ts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Drop(Identified):
     """Remove a table, or, with ``keep``, give it a name that says since when it is gone."""
 
@@ -193,4 +202,4 @@ class SetAside(Identified):
         return frozenset({REJECTS})
 
 
-Step: TypeAlias = Merge | Fill | Create | Drop | Truncate | Rename | Alter | SetAside
+Step: TypeAlias = Merge | Fill | Create | Adopt | Drop | Truncate | Rename | Alter | SetAside

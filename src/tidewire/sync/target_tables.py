@@ -16,7 +16,7 @@ from tidewire.errors import SyncStopped
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.sync.policies import COLUMN_KINDS, ChangeKind, DdlPolicy, widens
 from tidewire.sync.rules import Rules
-from tidewire.sync.steps import Alter, Create, Drop, Fill, Merge, Rename, SetAside, Slice, Step, Truncate, gone
+from tidewire.sync.steps import Adopt, Alter, Create, Drop, Fill, Merge, Rename, SetAside, Slice, Step, Truncate, gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +320,15 @@ class TargetTables:
         self._set(name.folded, TargetTable.of(table))
         return [*aside, Create(table, step.ts, self._rules.of(name).options)]
 
+    def _adopt(self, step: Adopt) -> list[Step]:
+        """A table that is in the target, as upstream has it."""
+        name = step.table.name
+        if not self._rules.wants(name):
+            return []
+        aside = self._claim(name, name, step.ts)
+        self._set(name.folded, TargetTable.of(step.table))
+        return [*aside, step]
+
     def _drop(self, step: Drop) -> list[Step]:
         return self._remove(self._pop(step.name.folded), step.name, step.ts)
 
@@ -396,6 +405,7 @@ class TargetTables:
 
 _FOLLOW: Mapping[type, Callable[[TargetTables, Any], list[Step]]] = {
     Create: TargetTables._create,
+    Adopt: TargetTables._adopt,
     Drop: TargetTables._drop,
     Truncate: TargetTables._truncate,
     Alter: TargetTables._alter,

@@ -20,7 +20,7 @@ from tidewire.spark.targets.base import RESERVED
 from tidewire.spark.targets.partitions import can_partition
 from tidewire.sync.catalogue import stored
 from tidewire.sync.replacing import is_beside
-from tidewire.sync.steps import Alter, Create, Drop, Fill, Merge, Rename, SetAside, Step, Truncate
+from tidewire.sync.steps import Adopt, Alter, Create, Drop, Fill, Merge, Rename, SetAside, Step, Truncate
 
 
 def check(step: Step, mode: Mode, policy: Policy = Policy()) -> str | None:
@@ -112,6 +112,7 @@ _CHECKS: Mapping[type, Callable[[Any, Mode, Policy], Iterator[str]]] = {
     Merge: _merge,
     Fill: lambda step, mode, policy: _merge(step.merge, mode, policy),
     Create: _create,
+    Adopt: lambda step, mode, policy: _table(stored(step.table), mode),
     Alter: _alter,
     Rename: _rename,
     Drop: _nothing,

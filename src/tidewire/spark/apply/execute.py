@@ -39,7 +39,20 @@ from tidewire.spark.targets.files import StoredTable
 from tidewire.storage import Storage
 from tidewire.sync.catalogue import stored
 from tidewire.sync.manifest import Rejected
-from tidewire.sync.steps import REJECTS, Alter, Create, Drop, Fill, Merge, Rename, SetAside, Step, Truncate, gone_name
+from tidewire.sync.steps import (
+    REJECTS,
+    Adopt,
+    Alter,
+    Create,
+    Drop,
+    Fill,
+    Merge,
+    Rename,
+    SetAside,
+    Step,
+    Truncate,
+    gone_name,
+)
 
 REJECT_FIELDS: Final = (
     Field("topic", "string"),
@@ -246,6 +259,12 @@ def _create(step: Create, context: _Context) -> Outcome:
     return Outcome(target.create(table.name, fields, context.tag, identity=identity, options=options), True)
 
 
+def _adopt(step: Adopt, context: _Context) -> Outcome:
+    target, name = context.target, step.table.name
+    found = target.find(name, context.tag.step)
+    return Outcome(target.adopt(name, context.tag), True) if found is None else Outcome(found)
+
+
 def _has_rows(target: Target, name: TableName) -> bool:
     if not target.exists(name):
         return False
@@ -351,6 +370,7 @@ _STEPS: Mapping[type, Callable[[Any, _Context], Outcome]] = {
     Merge: _merge,
     Fill: _fill,
     Create: _create,
+    Adopt: _adopt,
     Drop: _drop,
     Truncate: _truncate,
     Rename: _rename,

@@ -12,7 +12,7 @@ from tidewire.spark.apply.layout import Layout, Mode
 from tidewire.spark.apply.mirror import Mirror
 from tidewire.spark.apply.scd2 import Scd2
 from tidewire.sync.rules import Route
-from tidewire.sync.steps import Create, Drop, Rename, Step
+from tidewire.sync.steps import Adopt, Create, Drop, Rename, Step
 
 LAYOUTS: Mapping[Mode, Layout] = {Mode.MIRROR: Mirror(), Mode.HISTORY: History(), Mode.SCD2: Scd2()}
 
@@ -37,7 +37,7 @@ def modes_of(
     for step in steps:
         first = next(iter(step.tables))
         name = route(first).folded
-        if isinstance(step, Create):
+        if isinstance(step, Create | Adopt):
             modes[name] = wanted(first) if step.table.handle_key else Mode.HISTORY
         found.append(modes.get(name) or wanted(first))
         if isinstance(step, Rename):

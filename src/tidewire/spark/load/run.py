@@ -32,6 +32,7 @@ from tidewire.spark.driver import living_driver
 from tidewire.spark.execution import Execution
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import leave, now, requests
+from tidewire.spark.load.adopt import check_adoptable
 from tidewire.spark.load.replace import DOCUMENT, FOLDER
 from tidewire.spark.load.task import ChunkReport, ChunkWork, reports
 from tidewire.spark.loop import Loop
@@ -88,10 +89,16 @@ def load(
     *,
     on_progress: Callable[[LoadProgress], None] = lambda progress: None,
     take_over: bool = False,
+    adopts: bool = False,
 ) -> Loaded:
-    """Load tables into a target, or go on with it; :class:`LoadError` if a table cannot be loaded."""
+    """Load tables into a target, or go on with it; :class:`LoadError` if a table cannot be loaded.
+
+    With ``adopts`` the tables are in the target already, and are taken over as of the moment of the load.
+    """
     loop = Loop(spark, NoSource(), target, job, observer)
     with loop.driving(take_over=take_over) as execution:
+        if adopts:
+            return _Run(spark, loop.storage, job, wanted, execution, observer, on_progress).adopt(target)
         return _Run(spark, loop.storage, job, wanted, execution, observer, on_progress).run()
 
 
@@ -269,6 +276,22 @@ class _Run(_Staging):
         rows = {table.name: sum(each.rows for each in by_table.get(str(table.name), ())) for table in moment.tables}
         return Loaded(moment.ts, rows, len(rejected), self._holds(moment))
 
+    def adopt(self, target: Target) -> Loaded:
+        """Take over the tables, if they fit the schemas of the source."""
+        with self._wanted.opened(self._storage, self._folder, self._observer.told) as opened:
+            moment = opened.moment
+        names = [table.name for table in moment.tables]
+        done = self._is_done(moment)
+        if not done:
+            planned = self._planned(moment, {}, adopts=True)
+            for table in moment.tables:
+                check_adoptable(target, table, self._job)
+            self._execution.take(Manifest(0), planned, {})
+            if not self._is_done(moment):
+                raise LoadError(f"the tables cannot be adopted: {'; '.join(self._execution.impossible)}")
+        counts = {name: target.row_count(self._job.rules.route(name)) or 0 for name in names}
+        return Loaded(moment.ts, counts, 0, self._holds(moment), was_done=done)
+
     def _is_done(self, moment: Moment) -> bool:
         found = loads(self._execution.state.beginnings)
         return all(found.get(table.name.folded) == moment.ts for table in moment.tables)
@@ -278,7 +301,7 @@ class _Run(_Staging):
         holds = self._execution.state.holds
         return tuple(hold for hold in holds if hold.table is not None and hold.table.folded in names)
 
-    def _planned(self, moment: Moment, by_table: Mapping[str, list[ChunkReport]]) -> Planned:
+    def _planned(self, moment: Moment, by_table: Mapping[str, list[ChunkReport]], *, adopts: bool = False) -> Planned:
         job, execution = self._job, self._execution
         return plan_load(
             execution.state,
@@ -288,6 +311,7 @@ class _Run(_Staging):
             reject_files=_reject_files(by_table),
             on_bad=job.on_bad,
             has_watermarks=job.has_watermarks,
+            adopts=adopts,
             check=execution.objection,
             now=now(),
         )

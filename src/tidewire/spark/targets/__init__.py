@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from tidewire.spark.catalogs import spark_settings
 from tidewire.spark.targets.base import (
     AddColumn,
+    Adoptable,
     ColumnChange,
     CommitTag,
     DropColumn,
@@ -54,6 +55,7 @@ def close_target(spark: SparkSession, target: Target) -> None:
 __all__ = [
     "TARGETS",
     "AddColumn",
+    "Adoptable",
     "ColumnChange",
     "CommitTag",
     "DeltaTarget",

@@ -96,6 +96,20 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
+class Adoptable:
+    """A table that another program made: what it is called in SQL, its columns, and which of them cannot be NULL.
+
+    ``key`` are the columns that it says tell rows apart, if it says so; ``problem`` is why it cannot be taken over.
+    """
+
+    relation: str
+    fields: tuple[Field, ...]
+    required: frozenset[str] = frozenset()
+    key: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AddColumn:
     """Add a column. One that is there already is left alone.
 
@@ -248,6 +262,14 @@ class Target(Protocol):
         A table of that name is dropped first. If ``identity`` is given, only the table with that identity is.
         Raises ``OptionError`` if the format does not have what ``options`` ask for.
         """
+        ...
+
+    def adoptable(self, name: TableName) -> Adoptable | None:
+        """A table that another program put where a table of this name would be; ``None`` if there is no such table."""
+        ...
+
+    def adopt(self, name: TableName, tag: CommitTag) -> str:
+        """Take over such a table. Its files stay as they are."""
         ...
 
     def drop(self, name: TableName, tag: CommitTag, *, identity: str | None = ...) -> None:

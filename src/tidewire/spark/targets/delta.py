@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 import uuid
@@ -19,6 +20,7 @@ from pyspark.sql.types import StructType
 from tidewire.errors import ColumnError, Retry
 from tidewire.model import TableName
 from tidewire.spark.targets.base import (
+    Adoptable,
     ColumnChange,
     CommitTag,
     Field,
@@ -32,7 +34,7 @@ from tidewire.spark.targets.base import (
     tried,
 )
 from tidewire.spark.targets.delta_catalogue import DeltaCatalogue
-from tidewire.spark.targets.delta_commit import Transaction, Update, epoch_of
+from tidewire.spark.targets.delta_commit import PROPERTIES, Transaction, Update, epoch_of
 from tidewire.spark.targets.delta_files import actions_of, advanced, stored_table
 from tidewire.spark.targets.delta_log import commits, hours_kept, note_of, notes
 from tidewire.spark.targets.files import MOST_TABLES, FileChange, StoredTable, rows_at
@@ -40,6 +42,7 @@ from tidewire.storage import Storage, open_storage
 from tidewire.sync.table_options import NO_OPTIONS, TableOptions
 
 _DATA: Final = "data"
+_ID: Final = re.compile(r"[\w.-]+")
 _NOTE: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _SNAPSHOT_PARTITIONS: Final = "spark.databricks.delta.snapshotPartitions"
 ONLY_RECENT: Final = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
@@ -206,6 +209,26 @@ class DeltaTarget:
         self._catalogue.update(lambda names: names.by(tag, name).with_unnamed(id_, _now()))
         version = self._commit(name, id_, tag, lambda transaction: transaction.make_table(id_, fields, tag, options))
         self._catalogue.update(lambda names: names.with_table(name, id_, tag, _now(), identity))
+        return version
+
+    def adoptable(self, name: TableName) -> Adoptable | None:
+        """A table in the folder ``data/<schema>.<table>``, with its columns."""
+        id_ = str(name)
+        if not self._storage.list(f"{_DATA}/{id_}/_delta_log"):
+            return None
+        schema = StructType.fromJson(json.loads(self._snapshot(id_).schema().json()))
+        fields = tuple(Field(field.name, field.dataType.simpleString()) for field in schema.fields)
+        required = frozenset(field.name for field in schema.fields if not field.nullable)
+        problem = None if _ID.fullmatch(id_) else "its name has letters that no folder here can have"
+        return Adoptable(self._relation(id_), fields, required, problem=problem)
+
+    def adopt(self, name: TableName, tag: CommitTag) -> str:
+        """Switch on what tables of a sync need, commit the tag, and only then give the table its name."""
+        id_ = str(name)
+        properties = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
+        self.session().sql(f"ALTER TABLE {self._relation(id_)} SET TBLPROPERTIES ({properties})")
+        version = self._commit(name, id_, tag, lambda transaction: transaction.change(name, (), tag))
+        self._catalogue.update(lambda names: names.by(tag, name).with_table(name, id_, tag, _now()))
         return version
 
     def drop(self, name: TableName, tag: CommitTag, *, identity: str | None = None) -> None:
@@ -378,7 +401,7 @@ class DeltaTarget:
 
 def _parsed(version: str) -> tuple[str, int]:
     id_, _, number = version.partition("@")
-    if not (id_.isalnum() and number.isdecimal()):
+    if not (_ID.fullmatch(id_) and number.isdecimal()):
         raise TargetError(f"{version!r} is not a version of a Delta table")
     return id_, int(number)
 

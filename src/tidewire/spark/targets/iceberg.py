@@ -28,6 +28,7 @@ from tidewire.model import TableName
 from tidewire.spark.sessions import activate, iceberg_catalog_conf
 from tidewire.spark.targets.access import IcebergAccess, access_to
 from tidewire.spark.targets.base import (
+    Adoptable,
     ColumnChange,
     CommitTag,
     Field,
@@ -40,6 +41,7 @@ from tidewire.spark.targets.base import (
     refuse_reserved,
 )
 from tidewire.spark.targets.files import MOST_TABLES, DataFile, FileChange, StoredTable, is_local, rows_at
+from tidewire.spark.targets.iceberg_adopt import PROPERTIES, adopt, adoptable
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable, catalog_name, close_catalog
 from tidewire.spark.targets.iceberg_files import (
     described,
@@ -85,23 +87,6 @@ _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 _DATA: Final = "data"
 
-_PROPERTIES: Mapping[str, str] = {
-    # A merge writes what is new and marks what is gone; measured, that is less than half of rewriting files.
-    "write.delete.mode": "merge-on-read",
-    "write.update.mode": "merge-on-read",
-    "write.merge.mode": "merge-on-read",
-    # Rows come grouped already; another shuffle makes a merge a quarter dearer.
-    "write.distribution-mode": "none",
-    "write.delete.distribution-mode": "none",
-    "write.update.distribution-mode": "none",
-    "write.merge.distribution-mode": "none",
-    "write.parquet.compression-codec": "zstd",
-    "write.parquet.compression-level": "1",
-    # Each commit writes a metadata file; without this a table that lives long has thousands of them.
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-}
-
 
 class IcebergTarget:
     """Iceberg tables in a folder, or in any catalog that Spark can be told of.
@@ -120,7 +105,7 @@ class IcebergTarget:
     ) -> None:
         self.uri = str(folder)
         self.place = without_secrets(self.uri)
-        self._properties = {**_PROPERTIES, "format-version": str(format_version)}
+        self._properties = {**PROPERTIES, "format-version": str(format_version)}
         self._root = None if catalog else _local(folder)
         settings = catalog_conf(folder, catalog)
         for key, value in settings.items():
@@ -267,6 +252,15 @@ class IcebergTarget:
             return self._catalog.creation(name, fields, properties, location, options)
 
         return create(self._catalog, name, tag, begin)
+
+    def adoptable(self, name: TableName) -> Adoptable | None:
+        """A table in the catalog, with its columns and identifier fields."""
+        table = self._catalog.table(name)
+        return None if table is None else adoptable(table, self.relation(name))
+
+    def adopt(self, name: TableName, tag: CommitTag) -> str:
+        """Commit the tag and the properties of a table of the sync."""
+        return adopt(self._catalog, name, tag)
 
     def drop(self, name: TableName, tag: CommitTag, *, identity: str | None = None) -> None:
         """Set a table aside, its versions still readable, until it is purged."""

@@ -207,11 +207,12 @@ def swap(
     identity: str | None = None,
     step: bool = True,
     append: bool = True,
+    foreign: bool = False,
 ) -> str:
     """Commit updates to a table; the version that they make.
 
     Without ``step`` the commit belongs to no step, without ``append`` it adds no snapshot, and without a tag no epoch
-    is checked. With ``identity`` only the table with that uuid is changed.
+    is checked. With ``identity`` only the table with that uuid is changed. ``foreign``: may others have made the table?
     """
 
     def attempt(again: bool) -> str:
@@ -223,7 +224,8 @@ def swap(
         state = transaction.startMetadata()
         record = None if tag is None else Record.of(state, tag.sync)
         if tag is not None and record is not None:
-            refuse_foreign(catalog, name, record)
+            if not foreign:
+                refuse_foreign(catalog, name, record)
             if again and step and (found := _done(state, tag)) is not None:
                 return found
             refuse_older(name, record.epoch, tag)
