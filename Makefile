@@ -61,7 +61,7 @@ test: $(JARS) $(NATIVE) $(QUIX) ## Run all tests
 
 .PHONY: matrix
 matrix: $(JARS) ## Sync every recorded topic in every protocol, format and mode, for hours
-	$(BIN)/pytest -n 2 --maxschedchunk 1 -m matrix tests/spark/test_matrix.py tests/spark/test_load.py
+	$(BIN)/pytest -n 2 --maxschedchunk 1 -m matrix tests/spark/test_matrix.py tests/spark/test_load.py tests/spark/test_replace.py
 
 .PHONY: fuzz
 fuzz: $(READY) $(NATIVE) ## Give damaged messages and odd values to the codec and both kernels, for twenty minutes

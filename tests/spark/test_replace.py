@@ -103,11 +103,21 @@ KILLER = Path(__file__).parents[1] / "killed_replace.py"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("point", "count"), [(Point.STEP, 2), (Point.PUBLISHED, 4)])
-def test_a_killed_replacement_goes_on(spark: SparkSession, tmp_path: Path, point: Point, count: int) -> None:
+@pytest.mark.parametrize(
+    ("when", "point"),
+    [
+        ("fill", Point.STEP),
+        ("swap", Point.STEP),
+        pytest.param("fill", Point.KEPT, marks=pytest.mark.matrix),
+        pytest.param("catch-up", Point.PUBLISHED, marks=pytest.mark.matrix),
+        pytest.param("swap", Point.KEPT, marks=pytest.mark.matrix),
+        pytest.param("swap", Point.PUBLISHED, marks=pytest.mark.matrix),
+    ],
+)
+def test_a_killed_replacement_goes_on(spark: SparkSession, tmp_path: Path, when: str, point: Point) -> None:
     asked(spark, tmp_path)
     killed = subprocess.run(
-        [sys.executable, str(KILLER), str(tmp_path), point, str(count)],
+        [sys.executable, str(KILLER), str(tmp_path), when, point],
         cwd=KILLER.parent,
         capture_output=True,
         check=False,
