@@ -1,10 +1,11 @@
-"""Where each part of an Avro message stands: the inspector's ruler. fastavro, which reads messages, does not tell."""
+"""Where each part of an Avro message stands: the inspector's ruler. Values are read as in the Avro protocol."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+from tidewire.codec.avro.binary import Cursor, field_reader
 
 
 class Stretch(NamedTuple):
@@ -20,30 +21,30 @@ class Stretch(NamedTuple):
 class Walk:
     """Goes along one message as its schema says, and keeps the stretches it came by."""
 
-    def __init__(self, schema: Any, data: bytes) -> None:
+    def __init__(self, schema: Any, data: bytes, part: str) -> None:
         self.stretches: list[Stretch] = []
         self._schema = schema
         self._named = {named["name"]: named for named in _named(schema)}
-        self._data = data
-        self._at = 0
+        self._cursor = Cursor(data, part)
 
     def to_the_end(self) -> None:
-        """Walk the whole path; raises ``ValueError`` if a step of it does not exist."""
+        """Go all the way; ``DecodeError`` if the message does not follow the schema."""
         self._over(self._schema, "")
-        if self._at < len(self._data):
-            raise ValueError(f"{len(self._data) - self._at} bytes after the end of the message")
+        self._cursor.end()
 
     def _over(self, schema: Any, path: str) -> None:
         match schema:
             case str() if schema in self._named:
                 self._over(self._named[schema], path)
+            case "null":
+                pass
             case str():
-                self._note(path, "value", _PRIMITIVES[schema])
+                self._note(path, "value", lambda cursor: _read(schema, cursor))
             case list():
-                branch = schema[self._note(path, "branch", lambda walk: walk._index(schema), _branch_name(schema))]
-                self._over(branch, path)
+                branch = self._note(path, "branch", lambda cursor: _index(schema, cursor), _branch_name(schema))
+                self._over(schema[branch], path)
             case {"type": "enum", "symbols": symbols}:
-                self._note(path, "value", lambda walk: walk._index(symbols), symbols.__getitem__)
+                self._note(path, "value", lambda cursor: _index(symbols, cursor), symbols.__getitem__)
             case {"type": "record", "fields": fields}:
                 for field in fields:
                     self._over(field["type"], f"{path}.{field['name']}" if path else field["name"])
@@ -52,68 +53,46 @@ class Walk:
                     self._over(items, f"{path}[{number}]")
             case {"type": "map", "values": values}:
                 for _ in self._items(path):
-                    name = self._note(path, "key", _PRIMITIVES["string"])
+                    name = self._note(path, "key", lambda cursor: _read("string", cursor))
                     self._over(values, f"{path}.{name}")
             case _:
                 raise ValueError(f"not an Avro schema Simple needs: {schema!r}")
 
     def _note(
-        self, path: str, what: str, read: Callable[[Walk], Any], shown: Callable[[Any], Any] = lambda value: value
+        self, path: str, what: str, read: Callable[[Cursor], Any], shown: Callable[[Any], Any] = lambda value: value
     ) -> Any:
-        start = self._at
-        value = read(self)
-        if self._at > start:
-            self.stretches.append(Stretch(start, self._at, path, what, shown(value)))
+        start = self._cursor.at
+        value = read(self._cursor)
+        self.stretches.append(Stretch(start, self._cursor.at, path, what, shown(value)))
         return value
 
     def _items(self, path: str) -> Iterator[int]:
         number = 0
-        while count := self._note(path, "count", Walk._count):
+        while count := self._note(path, "count", _count):
             yield from range(number, number + count)
             number += count
 
-    def _count(self) -> int:
-        """How many items a block has; below zero its size in bytes follows."""
-        count = self._long()
-        if count < 0:
-            self._long()
-        return abs(count)
 
-    def _index(self, choices: list[Any]) -> int:
-        index = self._long()
-        if not 0 <= index < len(choices):
-            raise ValueError(f"{index} is not one of {len(choices)} choices")
-        return index
-
-    def _long(self) -> int:
-        number = shift = 0
-        byte = 0x80
-        while byte >= 0x80:
-            if shift > 63:
-                raise ValueError("an integer of more than 64 bits")
-            byte = self._take(1)[0]
-            number |= (byte & 0x7F) << shift
-            shift += 7
-        return number >> 1 ^ -(number & 1)
-
-    def _take(self, count: int) -> bytes:
-        left = len(self._data) - self._at
-        if not 0 <= count <= left:
-            raise ValueError(f"{count} bytes were expected, {left} are left")
-        self._at += count
-        return self._data[self._at - count : self._at]
+def _read(type_: Any, cursor: Cursor) -> Any:
+    """The next value of a primitive type. Text that is not UTF-8 comes out with lone surrogates."""
+    value = field_reader(type_, None).read(cursor)
+    return value.decode("utf-8", "surrogateescape") if type_ == "string" else value
 
 
-_PRIMITIVES: Mapping[str, Callable[[Walk], Any]] = {
-    "null": lambda walk: None,
-    "boolean": lambda walk: walk._take(1) != b"\0",
-    "int": Walk._long,
-    "long": Walk._long,
-    "float": lambda walk: struct.unpack("<f", walk._take(4))[0],
-    "double": lambda walk: struct.unpack("<d", walk._take(8))[0],
-    "bytes": lambda walk: walk._take(walk._long()),
-    "string": lambda walk: walk._take(walk._long()).decode("utf-8", "surrogateescape"),
-}
+def _index(choices: Sequence[Any], cursor: Cursor) -> int:
+    start = cursor.at
+    index: int = _read("long", cursor)
+    if not 0 <= index < len(choices):
+        raise cursor.refuse(f"{index} is not one of {len(choices)} choices", start)
+    return index
+
+
+def _count(cursor: Cursor) -> int:
+    """How many items a block has; below zero its size in bytes follows."""
+    count: int = _read("long", cursor)
+    if count < 0:
+        _read("long", cursor)
+    return abs(count)
 
 
 def _named(schema: Any) -> Iterator[Any]:

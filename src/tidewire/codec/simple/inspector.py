@@ -44,11 +44,11 @@ def _fields(data: bytes, part: str, options: Options) -> Iterator[Field]:
 
 
 def _avro_fields(data: bytes, part: str) -> Iterator[Field]:
-    walk, rest = Walk(message_schema(), data), ""
+    walk, rest = Walk(message_schema(), data, part), ""
     try:
         walk.to_the_end()
-    except ValueError as error:
-        rest = f"not Avro: {error}"
+    except DecodeError as error:
+        rest = f"not Avro: {error.reason}"
     read = 0
     for start, read, path, what, value in walk.stretches:
         meaning = _explain(path.removeprefix("payload."), value) if what == "value" else f"{what} {value}"
