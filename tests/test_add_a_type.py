@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tidewire import *
 from tidewire.arrow import BatchDecoder, encode_batch
-from tidewire.arrow.kernel import Kernel
+from tidewire.arrow.kernel import KERNEL, Kernel
 from tidewire.registry import MemoryRegistry
 
 A = "123e4567-e89b-12d3-a456-426614174000"
@@ -39,8 +39,8 @@ for name in PROTOCOLS:
     batch = {
         part: pa.array([getattr(message, part) for message in messages], pa.binary()) for part in ("key", "value")
     }
-    for fast in (True, False):
-        decoder = BatchDecoder(name, options, resources, fast=fast, kernel=Kernel.PYTHON)
+    for settings in ({"fast": False}, {"kernel": Kernel.PYTHON}, {"kernel": KERNEL}):
+        decoder = BatchDecoder(name, options, resources, **settings)
         decoded = decoder.decode(pa.record_batch(batch))
         assert [reject.reason for reject in decoded.rejects] == ["column a (uuid): 'no uuid' is not a UUID"], name
         rows = decoded.batches[-1]
