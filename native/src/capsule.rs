@@ -3,6 +3,7 @@
 //! This is the only file with `unsafe`: a capsule holds a C struct behind a raw pointer.
 #![allow(unsafe_code)]
 
+use crate::fault::guarded;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::{Array, ArrayRef, BinaryArray, StructArray, make_array};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -28,13 +29,13 @@ pub fn import_array(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
     // SAFETY: the capsules' names say what is behind the pointers. Moving the array out leaves one without a release
     // callback behind, as the interface asks for; the schema stays the capsule's, and is only read.
-    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }.map_err(refused)?;
-    Ok(make_array(data))
+    let data = guarded(|| unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) })?;
+    guarded(|| Ok(make_array(data.map_err(refused)?)))?
 }
 
 /// The two capsules of a record batch.
 pub fn export<'py>(py: Python<'py>, batch: &StructArray) -> PyResult<Bound<'py, PyTuple>> {
-    let (array, schema) = to_ffi(&batch.to_data()).map_err(refused)?;
+    let (array, schema) = guarded(|| to_ffi(&batch.to_data()))?.map_err(refused)?;
     // Dropping the structs releases what their consumer has not moved out.
     let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?;
     let array = PyCapsule::new_with_value(py, array, ARRAY)?;

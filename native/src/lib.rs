@@ -7,6 +7,7 @@ mod capsule;
 mod column;
 mod craft;
 mod encode;
+mod fault;
 mod image;
 mod json;
 mod open;
@@ -18,11 +19,11 @@ mod table;
 mod text;
 
 use column::Kind;
+use fault::{fault, guarded};
 use protocol::{Protocol, Unread};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use table::{Table, Tables};
 
 /// A column: its name, its kind, a decimal's precision and scale, an integer's range, the names of an ENUM or SET.
@@ -66,8 +67,11 @@ impl Kernel {
                 .map(|found| (name, found))
                 .ok_or_else(|| PyValueError::new_err(format!("the kind {kind} is not known")))
         });
-        self.tables.all.push(Table::new(&kinds.collect::<PyResult<Vec<_>>>()?));
-        Ok(self.tables.all.len() - 1)
+        let kinds = kinds.collect::<PyResult<Vec<_>>>()?;
+        guarded(|| {
+            self.tables.all.push(Table::new(&kinds));
+            self.tables.all.len() - 1
+        })
     }
 
     /// Read messages from one on. The message, and the event in it, whose shape is unknown; None at the end.
@@ -86,7 +90,7 @@ impl Kernel {
             return Err(PyValueError::new_err("not as many keys as values"));
         }
         let mut at = start;
-        let read = AssertUnwindSafe(|| {
+        let read = || {
             while at < values.len() {
                 let key = keys.is_valid(at).then(|| keys.value(at));
                 let value = values.is_valid(at).then(|| values.value(at));
@@ -99,36 +103,35 @@ impl Kernel {
                 at += 1;
             }
             None
-        });
-        // A panic is a fault of this kernel. The caller then reads the whole batch with the Python kernel.
-        py.detach(|| catch_unwind(read)).map_err(|_| PyRuntimeError::new_err(format!("a panic at message {at}")))
+        };
+        py.detach(|| guarded(read)).map_err(|panic| fault(format!("{} at message {at}", panic.value(py))))
     }
 
     /// Rows of the unknown shape are those of a table, if the table has their columns.
-    fn learn(&mut self, table: usize, partition: Option<i64>) -> bool {
-        self.protocol.learn(table, partition, &self.tables)
+    fn learn(&mut self, table: usize, partition: Option<i64>) -> PyResult<bool> {
+        guarded(|| self.protocol.learn(table, partition, &self.tables))
     }
 
     /// The fields of the unknown shape, for `learn`; False if a type is not known.
-    fn describe(&mut self, key: Vec<avro::FieldSpec>, value: Vec<avro::FieldSpec>) -> bool {
-        self.protocol.describe(key, value)
+    fn describe(&mut self, key: Vec<avro::FieldSpec>, value: Vec<avro::FieldSpec>) -> PyResult<bool> {
+        guarded(|| self.protocol.describe(key, value))
     }
 
     /// Rows of the unknown shape are left to the caller from now on.
-    fn refuse(&mut self) {
-        self.protocol.refuse();
+    fn refuse(&mut self) -> PyResult<()> {
+        guarded(|| self.protocol.refuse())
     }
 
     /// Shapes may have come to mean something else: they have to be learnt again.
-    fn forget(&mut self) {
-        self.protocol.forget();
+    fn forget(&mut self) -> PyResult<()> {
+        guarded(|| self.protocol.forget())
     }
 
     /// The rows of each table that has some, the messages that were left, and how many zero dates became NULL.
     fn take(&mut self) -> PyResult<(Vec<(usize, Batch)>, Vec<i32>, usize)> {
         let mut batches = Vec::new();
         for (number, table) in self.tables.all.iter_mut().enumerate().filter(|(_, table)| table.len() > 0) {
-            let rows = table.finish(self.before).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+            let rows = guarded(|| table.finish(self.before))?.map_err(fault)?;
             batches.push((number, Batch { rows }));
         }
         Ok((batches, std::mem::take(&mut self.left), std::mem::take(&mut self.tables.zeros.counted)))

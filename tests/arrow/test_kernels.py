@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import lzma
 import random
@@ -10,6 +11,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ import topic_files
 from fuzz_kernels import cases, given
 from scanner_checks import NATIVE_IS_HERE, batch, damaged_messages, identical
 from tidewire.arrow import BatchDecoder, Decoded, Policy, ZeroDates
-from tidewire.arrow.kernel import KERNEL, SETTING, Kernel, chosen, description
+from tidewire.arrow.kernel import KERNEL, SETTING, Kernel, chosen, description, native
 from tidewire.codec import Options, Resources, protocol
 from tidewire.errors import OptionError
 from tidewire.model import Column, Message, RowChange, TableName, TableSchema
@@ -112,6 +114,55 @@ def test_a_null_byte_in_a_name_is_left_to_python(name: str) -> None:
     message = next(protocol(name).encode([RowChange(table, 5, after={"a\0b": 1})]))
 
     assert_the_same(name, Options(), Resources(), [message])
+
+
+class WithoutFormat:
+    """An array whose description is nothing but zeros."""
+
+    def __init__(self) -> None:
+        self.memory = ctypes.create_string_buffer(200)
+
+    def __arrow_c_array__(self, _: object = None) -> tuple[object, object]:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        at = ctypes.addressof(self.memory)
+        return new(at, SCHEMA_NAME, None), new(at + 100, ARRAY_NAME, None)
+
+
+SCHEMA_NAME, ARRAY_NAME = b"arrow_schema", b"arrow_array"
+"""A capsule does not keep its name."""
+
+
+@needs_native
+def test_a_panic_of_the_kernel_is_an_error_in_python() -> None:
+    with pytest.raises(RuntimeError, match="a panic"):
+        native().Kernel("avro", True, True, "UTC").scan(WithoutFormat(), WithoutFormat(), 0)
+
+
+class FailsAtTheEnd:
+    """A native kernel whose rows cannot be taken."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.kernel, name)
+
+    def take(self) -> None:
+        raise RuntimeError("a panic")
+
+
+@needs_native
+def test_a_batch_at_which_the_kernel_fails_is_read_by_the_python_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    options, resources, messages = given("canal-json", "types.compatible.ticdc")
+    expected = BatchDecoder("canal-json", options, resources, kernel=Kernel.PYTHON).decode(batch(messages))
+    decoder = BatchDecoder("canal-json", options, resources, kernel=Kernel.NATIVE)
+    assert decoder._native is not None
+    monkeypatch.setattr(decoder._native._kernel, "_kernel", FailsAtTheEnd(decoder._native._kernel._kernel))
+
+    with pytest.warns(UserWarning, match="a panic in the native kernel: the Python kernel reads instead"):
+        identical(decoder.decode(batch(messages)), expected)
+    identical(decoder.decode(batch(messages)), expected)
 
 
 def benched(name: str) -> str:

@@ -5,6 +5,7 @@ use super::frame::Part as Output;
 use super::value::Column;
 use super::{Sources, Value, ValueSpec, encoded, opened};
 use crate::Batch;
+use crate::fault::guarded;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, StructArray};
@@ -57,7 +58,7 @@ impl CraftEncoder {
         let all = |groups: Option<Vec<GroupSpec>>| {
             groups.map(|groups| groups.into_iter().map(read).collect::<PyResult<_>>()).transpose()
         };
-        Ok(CraftEncoder { shapes: shapes.into_iter().map(all).collect::<PyResult<_>>()?, frame })
+        Ok(CraftEncoder { shapes: guarded(|| shapes.into_iter().map(all).collect::<PyResult<_>>())??, frame })
     }
 
     /// The messages of a batch; None if they are for the codec. `about` has the commit timestamp and the partition.

@@ -14,13 +14,13 @@ pub use escape::Escapes;
 
 use crate::Batch;
 use crate::capsule;
+use crate::fault::{fault, guarded};
 use arrow_array::{Array, StructArray};
 use arrow_schema::ArrowError;
 use frame::{Frame, Messages};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use value::{Column, Format};
 
 /// Which struct of the batch a value is in: facts about the change, the new row, the old row.
@@ -153,7 +153,7 @@ impl Encoder {
             })
             .transpose()
         };
-        Ok(Encoder { shapes: shapes.into_iter().map(read).collect::<PyResult<_>>()?, frame })
+        Ok(Encoder { shapes: guarded(|| shapes.into_iter().map(read).collect::<PyResult<_>>())??, frame })
     }
 
     /// The messages of a batch with the structs `about`, `after` and `before`; None if they are for the codec.
@@ -188,10 +188,8 @@ fn encoded(
 ) -> PyResult<Option<Batch>> {
     let rows = capsule::import_array(rows)?;
     let rows = rows.as_any().downcast_ref::<StructArray>().ok_or_else(|| PyValueError::new_err("not a batch"))?;
-    let work = AssertUnwindSafe(|| work(rows));
-    // A panic is a fault of this kernel. The caller then leaves the whole batch to the codec.
-    let found = py.detach(|| catch_unwind(work)).map_err(|_| PyRuntimeError::new_err("a panic"))?;
-    let found = found.transpose().map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    // After a fault the caller leaves the whole batch to the codec.
+    let found = py.detach(|| guarded(|| work(rows)))?.transpose().map_err(fault)?;
     Ok(found.map(|rows| Batch { rows }))
 }
 

@@ -7,6 +7,7 @@ says which table the row is of, and the kernel learns that rows with the same by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -44,6 +45,23 @@ class KernelFault(Exception):
     """The native kernel failed in a way that it should not."""
 
 
+class _Kernel:
+    """The native kernel, whose faults are KernelFault."""
+
+    def __init__(self, *settings: Any) -> None:
+        self._kernel = _asked(kernel.native().Kernel, *settings)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return partial(_asked, getattr(self._kernel, name))
+
+
+def _asked(call: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return call(*given)
+    except RuntimeError as error:
+        raise KernelFault(str(error)) from None
+
+
 class NativeRows:
     """Takes the rows of known shapes out of batches of messages."""
 
@@ -60,9 +78,7 @@ class NativeRows:
         self._forget()
 
     def _forget(self) -> None:
-        self._kernel: Any = kernel.native().Kernel(
-            self._name, self._before, self._policy.nulls_dates, self._policy.time_zone
-        )
+        self._kernel: Any = _Kernel(self._name, self._before, self._policy.nulls_dates, self._policy.time_zone)
         self._plans: list[Plan] = []
         self._numbers: dict[TableSchema, int | None] = {}
         self._record_tables: dict[Texts, int | None] = {}
@@ -78,7 +94,7 @@ class NativeRows:
         keys, values = (messages.column(part).cast(pa.binary()) for part in ("key", "value"))
         self._left: list[int] = []
         start = learnt = 0
-        while (stop := self._scan(keys, values, start)) is not None:
+        while (stop := self._kernel.scan(keys, values, start)) is not None:
             learnt = learnt + 1 if stop[0] == start else 1
             start, sub = stop
             if sub is not None and learnt <= _MOST_LEARNT and self._learn(_message(keys, values, start), sub):
@@ -100,16 +116,8 @@ class NativeRows:
         """The rows of the last batch of messages, for each table."""
         for number, rows in self._rows:
             plan = self._plans[number]
-            yield plan, self._finished(plan, pa.record_batch(rows))
+            yield plan, self._finished(plan, _asked(pa.record_batch, rows))
         self._rows = []
-
-    def _scan(self, keys: pa.Array, values: pa.Array, start: int) -> tuple[int, int | None] | None:
-        try:
-            stop: tuple[int, int | None] | None = self._kernel.scan(keys, values, start)
-        except RuntimeError as error:
-            self._forget()
-            raise KernelFault(str(error)) from None
-        return stop
 
     def _learn(self, message: Message, sub: int) -> bool:
         """Teach the shape of an event in a message; True if the kernel can read the message."""
