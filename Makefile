@@ -68,6 +68,20 @@ fuzz: $(READY) $(NATIVE) ## Give damaged messages and odd values to the codec an
 	@PYTHONPATH=tests $(BIN)/python -m fuzz_kernels 600
 	@PYTHONPATH=tests $(BIN)/python -m odd_values --minutes 10
 
+SANITIZED := $(VENV)/sanitized
+UNDER_SANITIZER = PYTHONPATH=$(SANITIZED):tests TIDEWIRE_KERNEL=native PYTHONMALLOC=malloc \
+	ARROW_DEFAULT_MEMORY_POOL=system ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD=$$(gcc -print-file-name=libasan.so)
+
+# Python and Arrow take their memory from malloc, so that the sanitizer sees the bounds of every array. It needs an
+# option of rustc that only nightly versions have; RUSTC_BOOTSTRAP gives it to a stable one.
+.PHONY: sanitize
+sanitize: $(READY) ## Build the native kernel with AddressSanitizer, and run its tests and a minute of `make fuzz` with it
+	cd native && RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo build --release --features extension-module \
+		--target $$(rustc -vV | sed -n 's/^host: //p') --target-dir ../$(SANITIZED)
+	cp $(SANITIZED)/*-*/release/libtidewire_native.so $(SANITIZED)/tidewire_native.abi3.so
+	$(UNDER_SANITIZER) $(BIN)/pytest -q -p no:xdist tests/arrow/test_kernels.py tests/arrow/test_encode.py
+	$(UNDER_SANITIZER) $(BIN)/python -m fuzz_kernels 60
+
 .PHONY: stores
 stores: $(JARS) ## Sync into S3 with a REST catalog, Glue and PostgreSQL, and into HDFS, with crashes and rivals
 	$(BIN)/pytest -v -m "stores or not stores" tests/integration/test_stores.py tests/test_storage.py
