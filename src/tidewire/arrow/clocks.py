@@ -24,7 +24,7 @@ _SECOND: Final = 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICRO: Final = timedelta(microseconds=1)
 _CALENDAR: Final = 146_097
-"""After so many days, 400 years, the calendar repeats."""
+"""The days after which the calendar repeats: 400 years."""
 
 _FAR: Final = (datetime(2037, 1, 1) - _EPOCH) // _MICRO
 """Arrow does not know changes of the time zones from here on, in microseconds since 1970."""
@@ -92,14 +92,14 @@ def _offset_of(zone: ZoneInfo) -> Callable[[datetime], timedelta | None]:
 
 
 def round_clock(clocks: pa.Array, digits: int) -> pa.Array:
-    """Clocks or instants to the nearest with so many digits behind the second; half a unit is rounded up."""
+    """Clocks or instants rounded to a number of digits of the second's fraction; half a unit is rounded up."""
     unit = 10 ** (6 - digits)
     later = pc.add(clocks.cast(pa.int64()), unit // 2).cast(clocks.type)
     return pc.floor_temporal(later, unit, "microsecond")
 
 
 def round_time(times: pa.Int64Array, digits: int) -> pa.Int64Array:
-    """TIMEs to the nearest with so many digits behind the second; half a unit is rounded away from zero."""
+    """TIMEs rounded to a number of digits of the second's fraction; half a unit is rounded away from zero."""
     unit = 10 ** (6 - digits)
     farther = pc.add(times, pc.multiply(pc.sign(times).cast(pa.int64()), unit // 2))
     return pc.multiply(pc.divide(farther, unit), unit)
@@ -119,7 +119,7 @@ def midnights(clocks: pa.Array) -> pa.Array:
 
 
 def clock_text(clocks: pa.Array, digits: int | None) -> pa.StringArray:
-    """Date and time with so many digits behind the second; further digits are cut off."""
+    """Date and time with a number of digits of the second's fraction; further digits are cut off."""
     return pc.utf8_slice_codeunits(clocks.cast(pa.string()), 0, 20 + digits if digits else 19)
 
 

@@ -34,7 +34,7 @@ _SLICE_BYTES: Final = 1 << 18
 
 _FULL: Final = 1024
 _MOST: Final = 4 * _FULL
-"""A plan with so many rows gets columns; when all plans together have so many, each does."""
+"""A plan is flushed to columns when it has ``_FULL`` rows; all plans are, when they have ``_MOST`` together."""
 
 _CODES: Mapping[Op, OpCode] = {Op.INSERT: OpCode.INSERT, Op.UPDATE: OpCode.UPDATE, Op.DELETE: OpCode.DELETE}
 

@@ -38,7 +38,7 @@ Plan: TypeAlias = Callable[[Column, Column, Policy], Steps]
 """How values of the old column become values of the new one; without steps they stay as they are."""
 
 _LONG: Final = 60
-"""An error shows at most so many characters of a value."""
+"""The most characters of a value that an error shows."""
 
 
 def convert(values: Values, old: Column, new: Column, policy: Policy = Policy()) -> Values:

@@ -129,13 +129,13 @@ def _wide(numbers: pa.Array) -> pa.Array | None:
 
 
 def _cut(wide: pa.Array, scale: int) -> pa.Array:
-    """Numbers with so many digits behind the point; NULL for those that have more."""
+    """Numbers with a given scale; NULL for those that have more digits behind the point."""
     cut = wide.cast(pa.decimal256(_MOST_WHOLE + scale, scale), safe=False)
     return where(pc.equal(cut.cast(WIDE, safe=False), wide), cut)
 
 
 def _round(wide: pa.Array, scale: int) -> pa.Array:
-    """Numbers rounded to so many digits behind the point; NULL for those that Arrow rounds wrongly."""
+    """Numbers rounded to a given scale; NULL for those that Arrow rounds wrongly."""
     unit, half = (pa.scalar(Decimal(digit).scaleb(-scale - 1), WIDE) for digit in (10, 5))
     zero = pa.scalar(Decimal(0), WIDE)
     negative = pc.less(wide, zero)

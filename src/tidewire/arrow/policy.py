@@ -64,5 +64,5 @@ class Policy:
         return pa.string() if self.keeps_text(column) else arrow_type(column)
 
     def count(self, what: str, times: int) -> None:
-        """So often more did this happen."""
+        """Add to the count of a kind of value."""
         self.counts[what] = self.counts.get(what, 0) + times

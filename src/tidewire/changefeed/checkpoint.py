@@ -16,7 +16,7 @@ UNREADABLE = "CDC:ErrDecodeFailed"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Everything with a commit ts up to ``ts`` is safe in the sink; the source goes on at ``place``."""
+    """Everything with a commit ts up to ``ts`` is in the sink; the source resumes at ``place``."""
 
     ts: int
     place: ResumePosition | None = None
@@ -26,7 +26,7 @@ class CheckpointStore(Protocol):
     """Where the checkpoint of one changefeed is kept."""
 
     def load(self) -> Checkpoint | None:
-        """The last checkpoint; ``None`` where there never was one."""
+        """The last checkpoint; ``None`` if none was saved yet."""
         ...
 
     def save(self, checkpoint: Checkpoint) -> None:

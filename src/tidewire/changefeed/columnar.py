@@ -1,4 +1,4 @@
-"""Many changes of one table at once: taken apart into rows where something looks at each, and cut at a moment."""
+"""Batches of changes of one table: split into single rows, or cut at a timestamp."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def changes_of(batch: RowBatch) -> Iterator[RowChange]:
 
 
 def up_to(batch: RowBatch, ts: int) -> RowBatch:
-    """The changes until a moment, that one included."""
+    """The changes up to and including a timestamp."""
     import pyarrow.compute as pc
 
     return replace(batch, rows=batch.rows.filter(pc.less_equal(batch.rows.column("_commit_ts"), ts)))

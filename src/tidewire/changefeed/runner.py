@@ -1,7 +1,7 @@
-"""The out line: from a source through a filter into a sink, until the end or until told to stop.
+"""Runs a changefeed: from a source through a filter into a sink, until the end or until it is stopped.
 
-Rows up to a statement are safe before the statement is sent, and it is safe before the rows after it. A watermark is
-sent, and a checkpoint kept, for a moment up to which everything is safe. So a changefeed that begins again at its
+Rows before a statement are flushed before the statement is sent, and the statement before the rows after it. Watermarks
+and checkpoints are written for timestamps up to which everything is flushed. So a changefeed that resumes at its
 checkpoint repeats some changes and loses none.
 """
 
@@ -24,10 +24,10 @@ from tidewire.dispatch import Filter, Verdict, per_table
 from tidewire.model import Ddl, RowChange
 
 MOST_PENDING = 2048
-"""So many rows are dispatched together, as in TiCDC."""
+"""The number of rows that are dispatched together, as in TiCDC."""
 
 LONGEST_PENDING = 0.015
-"""So many seconds rows wait for others, as in TiCDC."""
+"""The seconds that rows wait for others, as in TiCDC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Runner:
 
     @property
     def status(self) -> Status:
-        """How it is doing right now; any thread may ask."""
+        """The current status. May be called from any thread."""
         return Status(
             self._checkpoint.ts,
             max(self._checkpoint.ts, self._resolved.ts if self._resolved else 0),
@@ -99,7 +99,7 @@ class Runner:
         )
 
     def stop(self) -> None:
-        """End the run soon, with a last checkpoint; any thread may ask for it."""
+        """Stop the run soon, with a last checkpoint. May be called from any thread."""
         self._stopping.set()
         self._source.close()
 

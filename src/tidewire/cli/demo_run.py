@@ -26,7 +26,7 @@ from tidewire.workload import Delivery, Production, Workload, events, produce, r
 from tidewire.workload.workload import START
 
 _PIECES = 3
-"""The topic grows so many times, and the sync goes on each time, as if time passed."""
+"""The number of parts that the topic is written in; the sync runs after each."""
 
 _NO_DDL = (
     "Avro carries no DDL, no watermarks, and no deletes of tables without a primary key: "

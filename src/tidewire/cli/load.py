@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tidewire.spark.report import PassReport, Point
 
 _LINE_SECONDS: Final = 5.0
-"""Where there is no terminal, progress makes a line at most so often."""
+"""The seconds between two lines of progress, without a terminal."""
 
 _HOLDS_SHOWN: Final = 20
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidewire.sync.state import Hold
 
 IDLE_SECONDS: Final = 10.0
-"""A pass in which only watermarks moved makes a line of JSON at most so often."""
+"""The seconds between two lines of JSON about passes in which only watermarks moved."""
 
 _LINES_AROUND: Final = 8
 """Lines of the screen that tables do not get: the header, the summary, the beginning of the list of holds."""

@@ -84,7 +84,7 @@ def _nearest_float32(number: float) -> float:
 
 
 def _rounded(number: float, digits: int) -> Iterator[Decimal]:
-    """The nearest decimal of so many digits, and its neighbours: a power of two has less room below than above."""
+    """The nearest decimal with so many digits, and its neighbours: a power of two has less room below than above."""
     near = Decimal(f"{number:.{digits - 1}e}")
     step = Decimal(1).scaleb(near.adjusted() - digits + 1)
     yield from (near, near + step, near - step)

@@ -101,7 +101,7 @@ class Reader:
         return DecodeError(self.protocol, reason, at, self.part)
 
     def integer(self, name: str, *, bits: int = 64, default: int | None = None) -> int:
-        """An unsigned integer of so many bits."""
+        """An unsigned integer of at most ``bits`` bits."""
         value = self.members.get(name, default)
         if type(value) is not int or not 0 <= value < 1 << bits:
             raise self.refuse(f"an unsigned {bits}-bit integer was expected", name)

@@ -101,7 +101,7 @@ _HOW: Mapping[Dispatcher, str] = {
 
 
 def partition(event: RowChange, rule: Rule, count: int) -> int:
-    """The partition, of so many, that a row change goes to."""
+    """The partition that a row change goes to, given the number of partitions."""
     return _POSITIONS[rule.dispatcher](event, rule) % count
 
 

@@ -71,7 +71,7 @@ class Dispatch:
         return self._route_of(name).rule
 
     def partition(self, change: RowChange, count: int) -> int:
-        """The partition, of so many, that a row change goes to."""
+        """The partition that a row change goes to, given the number of partitions."""
         with _dispatching():
             return partition(change, self.rule_of(change.table.name), count)
 

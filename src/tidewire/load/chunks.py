@@ -24,7 +24,7 @@ from tidewire.model import TableSchema
 from tidewire.storage import Storage
 
 CHUNK_BYTES: Final = 64 << 20
-"""A chunk has about so many bytes of files."""
+"""The bytes of files that a chunk has, about."""
 
 
 @dataclass(frozen=True, slots=True)

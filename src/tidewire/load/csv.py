@@ -20,13 +20,13 @@ from tidewire.load.dialect import Dialect
 from tidewire.load.rows import BadRow, Rows
 
 BLOCK_BYTES: Final = 8 << 20
-"""So much of a file is parsed at a time."""
+"""The bytes of a file that are parsed at a time."""
 
 _LARGEST: Final = 1 << 30
-"""A row may have so many bytes."""
+"""The most bytes that a row may have."""
 
 _ROWS: Final = 16_384
-"""The readable reader gives so many rows at a time."""
+"""The rows that the readable reader gives at a time."""
 
 
 def read_csv(

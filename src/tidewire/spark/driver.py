@@ -40,7 +40,7 @@ _JVM_SECONDS: Final = 600.0
 """How long a start waits for the Java process of a dead driver: it may be in the middle of a commit."""
 
 _KEPT: Final = 20
-"""So many epochs stay, for people."""
+"""The number of old epochs that are kept, for people to look at."""
 
 
 class Process(msgspec.Struct, frozen=True):

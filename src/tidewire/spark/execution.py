@@ -30,7 +30,7 @@ from tidewire.sync.state import State
 from tidewire.sync.steps import Drop, Merge, Rename, Step
 
 SAVE_SECONDS: Final = 5.0
-"""Progress without steps (only watermarks moved) is saved and published at most so often."""
+"""The seconds between two saves of progress without steps, if only watermarks moved."""
 
 
 class Execution:

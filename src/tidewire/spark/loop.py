@@ -53,7 +53,7 @@ from tidewire.sync.state import State
 __all__ = ["Job", "Loop", "Observer", "PassReport", "Point", "Silent", "describe"]
 
 PASS_SECONDS: Final = 1.0
-"""A pass begins at most so often, unless a backlog is left."""
+"""The least seconds between the begins of two passes, unless a backlog is left."""
 
 REST: Final = 0.25
 LONGEST_REST: Final = 4.0

@@ -54,7 +54,7 @@ Result = TypeVar("Result")
 
 
 class Patience:
-    """Asks again until there is an answer, for so many seconds; a sync that is stopped does not wait."""
+    """Asks again until there is an answer, up to a number of seconds; a sync that is stopped does not wait."""
 
     def __init__(self, seconds: float, stopping: threading.Event, tell: Callable[[str], None]) -> None:
         self._seconds = seconds

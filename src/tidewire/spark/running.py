@@ -79,7 +79,7 @@ class RunningSync:
         return self._error
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended, at most so many seconds: has it? The error that ended it is raised."""
+        """Wait at most ``timeout`` seconds until the sync has ended; True if it has. Raises the error that ended it."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             return False
@@ -88,7 +88,7 @@ class RunningSync:
         return True
 
     def stop(self, timeout: float | None = None) -> bool:
-        """End it after the pass that is running, and wait for that, at most so many seconds: has it ended?
+        """Stop the sync after the running pass, and wait at most ``timeout`` seconds for that; True if it has ended.
 
         A sync that failed before is ended; :attr:`exception` says why.
         """

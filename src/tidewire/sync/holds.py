@@ -28,13 +28,13 @@ END: Final = 2**63 - 1
 """Later than any ts."""
 
 MOST: Final = 1_000
-"""So many bad messages of a table have holds of their own; the last one stands for all further ones."""
+"""The bad messages of a table that have holds of their own; the last hold stands for all further ones."""
 
 LOSSES: Final = 1_000
-"""So many releases, and so many messages that were given up, are remembered."""
+"""The releases, and the released messages, that are remembered."""
 
 _IDS_SHOWN: Final = 5
-"""So many ids are listed if a person gave a wrong one."""
+"""The ids that an error lists if a wrong one was given."""
 
 
 class Holds:

@@ -11,13 +11,13 @@ from tidewire.model.tso import LOGICAL_BITS
 from tidewire.sync.manifest import Partition
 
 LOG_DAYS: Final = 7
-"""The log keeps the DDL of so many days of upstream time; a replay goes back to the producer's checkpoint."""
+"""The days of upstream time of which the log keeps the DDL; a replay goes back to the producer's checkpoint."""
 
 LOG_LEAST: Final = 1_000
-"""The log keeps at least so many DDL."""
+"""The least statements that the log keeps."""
 
 SHAPES: Final = 100
-"""So many shapes of a table are remembered where rows alone tell how it changes."""
+"""The shapes of a table that are remembered if only its rows show how it changes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ MOST_BYTES = 32 << 20
 """A segment holds no more than that, so that neither writing nor reading one takes much memory."""
 
 MOST_WAITING = 128 << 20
-"""So many bytes may wait in all partitions together; then all are written."""
+"""The bytes that may wait in all partitions together; then all are written."""
 
 _CREATE_TIME = 0  # Kafka's timestampType of a time the producer set
 _MS = 1_000_000  # nanoseconds

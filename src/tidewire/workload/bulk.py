@@ -125,7 +125,7 @@ class Bulk:
         return Ddl(table.name, START, create_table(table.name, self._shape()), DdlType.CREATE_TABLE, table_schema=table)
 
     def changes(self, size: int = 50_000) -> Iterator[pa.RecordBatch]:
-        """The changes in commit order, so many at a time, in the shape of an Arrow plan's batches."""
+        """The changes in commit order, ``size`` at a time, in the shape of an Arrow plan's batches."""
         random, alive, versions = Random(self.seed), array("q"), array("q")
         for begin in range(0, self.rows, size):
             yield self._batch(begin, *self._drawn(random, alive, versions, min(size, self.rows - begin)))

@@ -22,7 +22,7 @@ Run: TypeAlias = Callable[[Sequence[Entry]], list[Packet]]
 
 _DUPLICATES = 0.05
 _RECENT = 3
-"""A restarted changefeed goes on from one of so many last watermarks."""
+"""The last watermarks from one of which a restarted changefeed continues."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tidewire.workload.statements import Statement
 from tidewire.workload.workload import Entry, Mark, Transaction, Workload, events, states
 
 _MOST_STATES = 10
-"""So many watermarks get their state written down, beside the last one."""
+"""The watermarks whose state is written down, beside the last one."""
 
 
 @dataclass(frozen=True, slots=True)

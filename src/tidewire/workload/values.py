@@ -17,7 +17,7 @@ from tidewire.model.types import BLOBS, INTEGERS
 from tidewire.model.values import enum_text, float32, set_text
 
 NULLS = 0.1
-"""So many of the values that may be NULL are."""
+"""The share of NULL among values that may be NULL."""
 
 _BITS: Mapping[MySQLType, int] = {
     MySQLType.TINYINT: 8,

@@ -73,7 +73,7 @@ class Workload:
         if self.tables < 1:
             raise OptionError("tables", "a workload needs at least one")
         if self.transactions is None and self.rows is None:
-            raise OptionError("transactions", "a workload ends after so many transactions or rows; say one of them")
+            raise OptionError("transactions", "a workload needs a number of transactions or of rows; give one of them")
 
     def __iter__(self) -> Iterator[Entry]:
         random = Random(self.seed)

@@ -16,10 +16,10 @@ RecordReader = Callable[[bytes, int], Any]
 """Reads the record that begins at a place."""
 
 MISREADS: Final = (ValueError, LookupError, struct.error)
-"""What a reader raises where it is not sure."""
+"""What a reader raises if it leaves a record to the codec."""
 
 _LONGEST: Final = 63
-"""The most bits of a length; no message is so long, and the codec knows what to say."""
+"""The most bits of a length. Longer ones are left to the codec, which refuses them with a reason."""
 
 
 class Field(NamedTuple):

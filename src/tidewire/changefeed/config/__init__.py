@@ -1,1 +1,1 @@
-"""How a changefeed is told what to do: sink URIs, replica configurations, and the rules they must obey."""
+"""A changefeed's configuration: sink URIs, replica configurations, and the rules that they must obey."""

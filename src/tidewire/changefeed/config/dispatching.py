@@ -30,7 +30,7 @@ class Dispatching:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the author of the rules should hear."""
+        """Warnings for the author of the rules."""
         return () if self.dispatch is None else self.dispatch.warnings
 
     def verify(self, tables: Iterable[TableSchema], *, ignore_ineligible: bool = False) -> None:

@@ -29,7 +29,7 @@ INVALID_PARAM = "CDC:ErrAPIInvalidParam"
 
 
 class Reading(NamedTuple):
-    """A configuration, and what its reader should hear about it."""
+    """A configuration, and warnings about it."""
 
     config: ReplicaConfig
     warnings: tuple[str, ...] = ()

@@ -79,7 +79,7 @@ class StorageSettings:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapSettings:
-    """When Simple tells the schema of a table again."""
+    """When Simple sends the schema of a table again."""
 
     interval_seconds: int = 120
     message_count: int = 10_000

@@ -29,7 +29,7 @@ UNRETRYABLE = frozenset(
         "ErrTableRouteConflict",
     )
 )
-"""Errors that trying again does not get over."""
+"""Errors that a retry cannot fix."""
 
 UNKNOWN = "CDC:ErrUnknown"
 _HOPELESS = "CDC:ErrChangefeedUnretryable"
@@ -74,5 +74,5 @@ def told(error: Exception) -> str:
 
 
 def is_fatal(failure: Failure) -> bool:
-    """Is there no use in trying again?"""
+    """Is a retry useless?"""
     return failure.code in UNRETRYABLE or not UNRETRYABLE.isdisjoint(codes_in(failure.message))

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Writes down how changefeeds are doing, one change at a time."""
+    """Records the state of changefeeds in the store, one change at a time."""
 
     def __init__(
         self, store: Store, addr: str, clock: Callable[[], float], backoff: Backoff, secrets: frozenset[str]
@@ -40,7 +40,7 @@ class Keeper:
                 self._change(feed, Life(moved(feed.state, move)))
 
     def paused(self, key: FeedKey) -> bool:
-        """Stop a changefeed that runs; does it?"""
+        """Move a running changefeed to ``stopped``; False if it does not run."""
         with self._lock:
             feed = self.store.get(key)
             if feed is None or not feed.state.runs:

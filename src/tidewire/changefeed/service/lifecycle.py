@@ -82,7 +82,7 @@ class Backoff:
     most: float = 1800.0
 
     def pause(self, tries: int) -> float:
-        """The pause after so many tries in a row."""
+        """The pause after a number of failed tries in a row."""
         return min(self.first * 2.0 ** min(tries - 1, 32), self.most)
 
 

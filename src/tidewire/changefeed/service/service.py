@@ -95,7 +95,7 @@ class Service:
         self._gates: dict[FeedKey, threading.Lock] = {}
 
     def start(self) -> None:
-        """Go on with everything that ran when the server ended."""
+        """Start all changefeeds that were running when the server stopped."""
         for feed in self._store.feeds():
             if feed.state.runs:
                 self._begin(feed)
@@ -188,7 +188,7 @@ class Service:
             self._begin(self._feed(key))
 
     def remove(self, key: FeedKey) -> bool:
-        """Stop and forget a changefeed; was there one?"""
+        """Stop and delete a changefeed; False if it does not exist."""
         if self._store.get(key) is None:
             return False
         with self._gate(key):
@@ -229,7 +229,7 @@ class Service:
     def _check(
         self, namespace: str, wanted: Wanted, taken: Iterable[str] = ()
     ) -> tuple[Checked, Sequence[TableSchema]]:
-        """Hold a wish against the rules and against the tables upstream, which come along."""
+        """Check a request against the rules and the upstream's tables, and return the tables too."""
         with self._upstream() as upstream:
             now, tables = upstream.now(), upstream.tables()
         if wanted.start_ts:  # an upstream that replays the past has a clock of the past
@@ -286,7 +286,7 @@ class Service:
 
     @contextmanager
     def _gate(self, key: FeedKey) -> Iterator[None]:
-        """One at a time may change what a changefeed does; others wait."""
+        """A lock for each changefeed: operations on it run one after the other."""
         self._feed(key)
         with self._lock:
             gate = self._gates.setdefault(key, threading.Lock())

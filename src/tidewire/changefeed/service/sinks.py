@@ -1,4 +1,4 @@
-"""Does a sink answer? Asked before a changefeed is made, so that a wrong address is a refusal and not a failure."""
+"""Checks that a sink answers before a changefeed is created, so that a wrong address is refused at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidewire.registry import ConfluentRegistry
 
 INVALID = "CDC:ErrSinkURIInvalid"
 _ATTEMPTS = 2
-"""A person waits for the answer."""
+"""The limit is short, because a person waits for the answer."""
 
 
 def verify_sink(settings: Settings, start_ts: int) -> None:

@@ -76,7 +76,7 @@ class Store:
         self._lock = threading.Lock()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
             os.close(self._owned)

@@ -53,7 +53,7 @@ class Sink(Protocol):
         ...
 
     def watermark(self, ts: int, tables: Iterable[TableName]) -> None:
-        """Tell every reader of these tables that all changes up to ``ts`` are there, which they must be."""
+        """Send a watermark: all changes of these tables up to ``ts`` have been sent, which must be true."""
         ...
 
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""Nowhere: to see how fast a source is, or that it works at all."""
+"""A sink that drops everything: to measure a source, or to see that it works."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidewire.model import Ddl, RowChange, TableName, TableSchema
 
 
 class BlackholeSink:
-    """Counts what it takes and forgets it."""
+    """Counts changes and drops them."""
 
     def __init__(self) -> None:
         self.rows_taken = 0
@@ -34,7 +34,7 @@ class BlackholeSink:
         """Do nothing."""
 
     def flush(self) -> None:
-        """Everything is as safe as it gets."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing."""

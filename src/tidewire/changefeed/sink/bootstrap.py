@@ -1,4 +1,4 @@
-"""When Simple tells the schema of a table again: the first row, then every so often, until the table falls silent."""
+"""When Simple sends the schema of a table: before its first row, then at intervals, as long as the table has rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidewire.model import TableName, TableSchema
 CHECK_SECONDS = 5.0
 SILENCE_CHECK_SECONDS = 30.0
 SILENT_SECONDS = 30 * 60.0
-"""A table without rows for so long is forgotten, and begins anew with its next row."""
+"""A table without rows for this long is forgotten; its next row counts as the first one."""
 
 
 class Due(NamedTuple):

@@ -142,7 +142,7 @@ class QueueSink:
             self._send((Address(due.topic, number) for number in self._told(due)), Bootstrap(due.table))
 
     def _told(self, due: Due | None) -> range:
-        """The partitions that hear of a schema."""
+        """The partitions that get a schema."""
         if due is None:
             return range(0)
         return range(self._queue.partitions(due.topic) if self._broadcast.bootstrap_everywhere else 1)

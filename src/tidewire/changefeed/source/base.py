@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ResumePosition: TypeAlias = Mapping[str, Any]
-"""Where a source goes on, in words of its own; plain JSON values, because a checkpoint keeps it."""
+"""Where a source resumes, in its own form; plain JSON values, because checkpoints store it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +61,5 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of connections. A ``read`` in progress, in another thread too, ends."""
+        """Close all connections. A running ``read`` ends, also in another thread."""
         ...

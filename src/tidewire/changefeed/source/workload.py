@@ -1,7 +1,7 @@
 """A seeded workload as a source: ``workload://SEED?tables=4&transactions=300``.
 
-It begins at nothing, tells every statement, and ends. ``rows=N`` ends it after so many changes instead; ``columns=N``
-makes one table of so many columns, in bulk and without statements but its first.
+It begins with no tables, sends every statement, and ends. ``rows=N`` ends it after N changes instead; ``columns=N``
+makes one table with N columns, in bulk and without statements after the first.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class SchemaCache:
     """
 
     def __init__(self, size: int = 20_000) -> None:
-        """A cache of so many entries; a schema takes two. ``changes`` says how often an entry came or went."""
+        """A cache with a limit of entries; a schema takes two. ``changes`` counts entries that come and go."""
         self.changes = 0
         self._size = size
         self._schemas: OrderedDict[tuple[TableName, int, int | None], TableSchema] = OrderedDict()

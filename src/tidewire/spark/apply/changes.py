@@ -33,7 +33,7 @@ _UPDATE: Final = int(OpCode.UPDATE)
 _DELETE: Final = int(OpCode.DELETE)
 
 _SHOWN: Final = 100
-"""So much of a value that does not fit is shown."""
+"""The characters that an error shows of a value that does not fit."""
 
 _AT_ONCE: Final = 8
 """Row groups of a staged file that are read at a time, if only some of its keys are wanted."""

@@ -51,13 +51,13 @@ by these too, and what was cut by them would be written again and again."""
 
 _RANGE_BYTES: Final = 64 << 20
 _RANGE_ROWS: Final = 4_000_000
-"""A range of keys has about so many bytes in files, and rows."""
+"""The bytes in files that a range of keys has, about, and the rows."""
 
 _AT_ONCE: Final = 512 << 20
-"""So many bytes of rows are sorted at a time. A range that has more becomes several files."""
+"""The bytes of rows that are sorted at a time. A range that has more becomes several files."""
 
 MOST_DEEP: Final = 8
-"""So many large files may have rows around the same key."""
+"""The most large files that may have rows around the same key."""
 
 _WORN: Final = 5
 """A file is written again if one row in five is dead."""
@@ -65,7 +65,7 @@ _WORN: Final = 5
 _SAMPLED_FILES: Final = 64
 _SAMPLED_GROUPS: Final = 32
 _SAMPLED_ROWS: Final = 32
-"""From so many files, row groups of each, and rows of each the ranges are estimated."""
+"""The files, the row groups of each and the rows of each that the ranges are estimated from."""
 
 _PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
 """Seconds before each try."""

@@ -29,7 +29,7 @@ from tidewire.spark.targets.files import (
 from tidewire.spark.targets.partitions import PartitionField, may_be_in
 
 _AT_ONCE: Final = 262_144
-"""At least so many rows are compared at a time; more if more keys are looked for, because numbering them takes time."""
+"""The least rows that are compared at a time; more if more keys are looked for, because numbering them takes time."""
 
 
 Wanted: TypeAlias = Callable[[Sequence[ColumnStats | None]], bool]

@@ -18,11 +18,11 @@ from tidewire.spark.apply.find import Opened, Wanted, live_rows
 from tidewire.spark.targets.files import LINEAGE, DataFile, FileAccess, StoredColumn, StoredTable
 
 FILES: Final = 8
-"""So many files of about the same size become one."""
+"""The number of files of about the same size that become one."""
 
 _MOST_ROWS: Final = 250_000
 _MOST_BYTES: Final = 32 << 20
-"""What is folded at once has at most so many rows, and so many bytes in files. The rest is left to maintenance."""
+"""The most rows, and the most bytes in files, that are folded at once. The rest is left to maintenance."""
 
 _MOST_MEMORY: Final = 128 << 20
 """Rows of long values can be small in files and large in memory."""

@@ -19,7 +19,7 @@ from tidewire.spark.apply.keys import Bounds, Numbers
 from tidewire.spark.targets.files import ColumnStats, DataFile, StoredColumn, comparable, parquet_columns
 
 _MOST_BYTES: Final = 32 << 20
-"""So many bytes of footers are kept. In memory they take about eight times as much."""
+"""The bytes of footers that are kept. In memory they take about eight times as much."""
 
 
 class Footer(NamedTuple):

@@ -40,16 +40,16 @@ from tidewire.sync.manifest import Rejected
 from tidewire.sync.steps import Merge
 
 FEW_CHANGES: Final = 20_000
-"""So few changes are applied in the driver: a Spark job alone takes longer."""
+"""The most changes that are applied in the driver: a Spark job alone takes longer."""
 
 CHANGES_PER_TASK: Final = 500_000
-"""A task applies about so many changes, so that its memory is bounded whatever a pass holds."""
+"""The changes that a task applies, about, so that its memory is bounded whatever a pass holds."""
 
 ROWS_PER_TASK: Final = 30_000_000
-"""A task searches about so many rows."""
+"""The rows that a task searches, about."""
 
 BYTES_PER_TASK: Final = 512 << 20
-"""A task takes about so many bytes of values."""
+"""The bytes of values that a task takes, about."""
 
 _SAMPLED: Final = 16
 """Row groups of staged files from which the ranges of keys are estimated."""

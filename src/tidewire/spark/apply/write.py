@@ -25,7 +25,7 @@ from tidewire.spark.targets.files import (
 from tidewire.spark.targets.partitions import groups
 
 _FILE_BYTES: Final = 256 << 20
-"""A file holds about so many bytes of rows, before they are compressed."""
+"""The bytes of rows that a file holds, about, before they are compressed."""
 
 GROUP_ROWS: Final = 4_096
 """Rows of a row group. A search reads the key's columns of whole row groups, so small ones make it cheap to find few
@@ -33,13 +33,13 @@ keys in many rows; footers grow with their number. Measured with a thousand keys
 CPU-seconds with this size, 0.19 with twice as many rows, and 0.17 with half as many."""
 
 _MEASURED: Final = 100
-"""Only so many columns have statistics, besides those of the key and those that rows are ordered by."""
+"""The most columns that have statistics, besides those of the key and those that rows are ordered by."""
 
 _CODEC: Final = "zstd"
 _LEVEL: Final = 1
 
 _LONG: Final = 1024
-"""Values of so many bytes are long."""
+"""The bytes from which on a value counts as long."""
 
 _PARQUET: Final[dict[str, Any]] = {
     "store_schema": False,

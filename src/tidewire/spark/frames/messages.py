@@ -130,7 +130,7 @@ EMPTY: Final = "the message is empty"
 
 
 def empty_messages(decoded: Decoded, count: int) -> list[int]:
-    """The positions of the messages, of so many, that were read and hold no event."""
+    """The positions of the messages that were read and hold no event; ``count`` is the number of all messages."""
     seen = np.zeros(count, bool)
     for _, rows in decoded.batches:
         seen[rows.column("_pos").to_numpy()] = True

@@ -30,7 +30,7 @@ from tidewire.sync.manifest import Partition, Rejected, StagedFile
 from tidewire.sync.rules import Rules
 
 ROWS_PER_FILE: Final = 500_000
-"""A staged file has about so many rows at most: a task fills the table from one file at a time."""
+"""The most rows of a staged file, about: a task fills the table from one file at a time."""
 
 BYTES_PER_FILE: Final = 128 << 20
 

@@ -25,7 +25,7 @@ from tidewire.spark.targets import CommitTag, Size, Target
 from tidewire.storage import Storage
 
 GRACE: Final = timedelta(hours=1)
-"""Versions that no publication names stay so long, for readers that have opened them."""
+"""How long versions stay that no publication names, for readers that have opened them."""
 
 _SURE: Final = timedelta(days=1)
 """Files of a writer that still runs are younger than this."""

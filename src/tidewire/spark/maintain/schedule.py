@@ -1,4 +1,4 @@
-"""Maintenance inside a sync: every so often, one table after the other, each between two passes."""
+"""Maintenance inside a sync: at intervals, one table after the other, each between two passes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _THIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """How often a table is maintained: after so many seconds, or after so many plans that changed it."""
+    """How often a table is maintained: after a number of seconds, or of plans that changed it."""
 
     seconds: float | None = None
     passes: int | None = None

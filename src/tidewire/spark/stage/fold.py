@@ -22,7 +22,7 @@ MANY_FILES: Final = 200
 """A table with more waiting files than this gets fewer."""
 
 _LARGE_ROWS: Final = 500_000
-"""A file with so many rows is not written again."""
+"""The rows from which on a file is not written again."""
 
 _Group = tuple[object, ...]
 

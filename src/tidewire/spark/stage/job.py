@@ -21,10 +21,10 @@ from tidewire.sync.manifest import Manifest, Parked, Partition, ReadRange, Rejec
 from tidewire.sync.replays import Replays
 
 FEW_MESSAGES: Final = 10_000
-"""A pass with so few messages is staged in the driver: a Spark job alone takes longer."""
+"""The most messages of a pass that is staged in the driver: a Spark job alone takes longer."""
 
 MESSAGES_PER_TASK: Final = 250_000
-"""A task stages about so many messages."""
+"""The messages that a task stages, about."""
 
 FOLDERS: Final = ("staged", "parked", "rejects")
 """Where staged files, messages without a schema, and messages that cannot be read are."""

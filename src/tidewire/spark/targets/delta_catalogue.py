@@ -29,10 +29,10 @@ _OLD: Final = "catalog.json"
 """The one document that 0.1 wrote; its content is taken over."""
 
 _KEPT: Final = 32
-"""So many documents stay, for readers of an older one and so that a writer that was asleep is noticed."""
+"""The documents that are kept, for readers of an older one, and to notice a writer that was suspended."""
 
 _SEQUENCES: Final = 3
-"""Steps that changed names are kept for so many plans."""
+"""The number of plans for which steps that changed names are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _SLACK: Final = 60.0
 """A commit is written after its files are marked as removed; clocks and a slow store are within this."""
 
 _SEQUENCES: Final = 3
-"""A step is looked for in so many plans that have touched its table; a plan that is not done is the last of them."""
+"""The plans, of those that touched a table, in which a step is looked for; an unfinished plan is the last of them."""
 
 _COMMITS: Final = 1000
 """And in no more commits than this."""

@@ -43,7 +43,7 @@ UNKNOWN_ROWS: Final = 1_000_000
 """How many rows a file is taken to have if nothing says it."""
 
 MOST_TABLES: Final = 10_000
-"""Of so many tables the files are remembered. Tables that are dropped are forgotten with the others."""
+"""The number of tables whose files are remembered; the ones used longest ago are forgotten."""
 
 _MAGIC: Final = bytes.fromhex("d1d33964")
 

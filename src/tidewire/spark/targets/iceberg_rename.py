@@ -40,7 +40,7 @@ DROPPED: Final = "_tidewire_dropped"
 """The namespace of dropped tables, which wait there for their purge."""
 
 _SEQUENCES: Final = 3
-"""The completed renames of so many plans are kept."""
+"""The number of plans whose completed renames are kept."""
 
 
 @dataclass(frozen=True, slots=True)

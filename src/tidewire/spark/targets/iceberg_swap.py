@@ -39,7 +39,7 @@ NO_SNAPSHOT: Final = 0
 """Stands for the snapshot of a table without one."""
 
 _SEQUENCES: Final = 3
-"""A step is looked for in so many plans that have touched its table; a plan that is not done is the last of them."""
+"""The plans, of those that touched a table, in which a step is looked for; an unfinished plan is the last of them."""
 
 
 def summary_of(tag: CommitTag, *, step: bool = True) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is accepted but is not as its author may think."""
+"""Warnings about settings that are accepted, but may not do what their author expects."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ _OF_STORAGE = (_workers, _interval, _size, _concurrency, _digits, _expiry, _hand
 
 
 def warnings(candidate: CandidateConfig) -> Iterable[str]:
-    """Everything worth telling about a candidate that obeys the rules."""
+    """All warnings about a candidate that obeys the rules."""
     own = {SinkKind.KAFKA: _OF_KAFKA, SinkKind.STORAGE: _OF_STORAGE}.get(candidate.uri.kind, ())
     answers = (question(candidate) for question in (*_QUESTIONS, *own))
     return [answer for answer in answers if answer is not None]

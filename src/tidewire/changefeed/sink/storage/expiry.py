@@ -1,4 +1,4 @@
-"""Old files go: row files in folders of dates that lie so many days before the checkpoint. Schema files stay."""
+"""Deletes row files in folders of dates that are a number of days before the checkpoint. Schema files stay."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class StorageSink:
         self._versions.ddl(self._projection.ddl(ddl))
 
     def watermark(self, ts: int, tables: Iterable[TableName]) -> None:
-        """Write down how far the files reach, not too often."""
+        """Write the checkpoint file, at intervals."""
         self._ts = max(ts, self._ts)
         if self._expiry is not None:
             self._expiry.look(ts)

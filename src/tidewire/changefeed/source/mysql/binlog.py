@@ -42,7 +42,7 @@ from tidewire.model import TableName
 
 HEARTBEAT_SECONDS = 1
 SILENT_SECONDS = 15
-"""How long a server may be silent, heartbeats included, before it is taken for gone."""
+"""The seconds without any event or heartbeat after which a server counts as lost."""
 
 _FATAL = 1236
 _STANDALONE = 1

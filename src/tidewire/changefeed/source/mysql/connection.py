@@ -16,7 +16,7 @@ Answer: TypeAlias = tuple[bytes | None, ...]
 
 CONNECT_SECONDS = 10
 READ_SECONDS = 60
-"""How long a server may think about an answer before it is taken for gone."""
+"""The seconds to wait for an answer before a server counts as lost."""
 
 _LOST = frozenset({1040, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1927, 2002, 2003, 2006})
 _LOST |= {2013, 2014, 2055, 0}
@@ -30,11 +30,11 @@ _SESSION = "time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 30, net_wri
 
 
 class ConnectionLost(Exception):
-    """The connection is gone; another one may do. It stays inside this package."""
+    """The connection was lost; a new one may work. This exception does not leave the package."""
 
 
 class Refusal(Exception):
-    """The server refused a statement. It stays inside this package."""
+    """The server refused a statement. This exception does not leave the package."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(code, message)
@@ -102,7 +102,7 @@ def _tls(settings: Settings) -> ssl.SSLContext:
 
 
 def close(connection: Any) -> None:
-    """Let go of a connection, if it is still there."""
+    """Close a connection, if it is still open."""
     if connection.open:
         connection.close()
 
@@ -141,7 +141,7 @@ class Session:
             return list(cursor.fetchall())
 
     def stream(self, sql: str, chunk: int) -> Iterator[list[Answer]]:
-        """An answer in chunks, read as they are taken. One that is not read to its end spoils the session."""
+        """Yield an answer in chunks as they are read. A session whose answer is not read to the end must be closed."""
         with translated_errors(self._settings):
             cursor = self._connection.cursor(self._streaming)
             cursor.execute(sql)

@@ -1,4 +1,4 @@
-"""What a binary log says, without how it is packed."""
+"""The events of a binary log, without their encoding."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Rotate:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The server has nothing more to say for now; ``end`` is how far it has got."""
+    """All of the log has been read for now; ``end`` is its position."""
 
     file: str
     end: int

@@ -1,6 +1,6 @@
 """The log as a stream of changes: groups of events become transactions with timestamps, statements become DDL.
 
-A group counts when it is complete. Until then nothing of it has happened, so a connection may break at any event.
+A group takes effect when it is complete. Until then it is ignored, so a connection may break at any event.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Follower:
         self._next_server = server
 
     def interrupted(self) -> None:
-        """The connection broke: what is not complete comes again."""
+        """The connection broke: incomplete groups will be read again."""
         self._group = None
         self._maps.clear()
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 _GROUP = 9
 _BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""How many bytes a group of so many digits takes."""
+"""The bytes that a group of digits takes, by the number of digits."""
 
 
 def decimal_size(precision: int, scale: int) -> int:

@@ -1,4 +1,4 @@
-"""What a server is, and whether its log can be followed."""
+"""The properties of a server, and whether its binlog can be read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ServerInfo:
 
 
 def look_at(session: Session, settings: Settings) -> ServerInfo:
-    """The facts about a server; ``ChangefeedError`` with all that stands in the way of following its log."""
+    """The properties of a server; raises ``ChangefeedError`` with every reason why its binlog cannot be read."""
     variables = {
         _text(name).lower(): _text(value) for name, value in session.ask("SHOW GLOBAL VARIABLES") if value is not None
     }

@@ -30,7 +30,7 @@ Wanted: TypeAlias = Callable[[TableName], bool]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What statements need to be understood.
+    """What is needed to interpret statements.
 
     ``reload`` looks a table up on the server, as it is now, which may be later than the statement. Tables that are not
     ``wanted`` are not followed.
@@ -43,7 +43,7 @@ class Dialect:
 
 @dataclass(slots=True)
 class DdlContext:
-    """A statement being followed: the tables as far as it has got, and the events it has given."""
+    """The state while a statement is interpreted: the tables so far, and the events so far."""
 
     schemas: Schemas
     database: str

@@ -1,4 +1,4 @@
-"""Is a table as the log describes it the table a source knows? If not, values would land in the wrong columns."""
+"""Checks that the binlog's description of a table fits the known table; otherwise values would get wrong columns."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HIDDEN = ("DB_ROW_HASH_", "!hidden!")
 
 
 def check_fit(table: TableSchema, described: TableMap) -> None:
-    """``ChangefeedError`` where the log's table is another one."""
+    """Raise ``ChangefeedError`` if the binlog's table differs from the known one."""
     for reason in _misfits(table, described):
         raise ChangefeedError(
             "CDC:ErrSchemaSnapshotNotFound",

@@ -52,7 +52,7 @@ class FileReader:
         return [Partition(name, number) for name in names if name in there for number in self._topics.partitions(name)]
 
     def first(self, partition: Partition) -> int:
-        """Files keep everything."""
+        """Always 0: topics in files keep all messages."""
         return 0
 
     def read(self, offsets: Mapping[Partition, int]) -> Iterator[tuple[Position, Message]]:
@@ -69,4 +69,4 @@ class FileReader:
         return {partition: ends.get(partition, 0) for partition in partitions}
 
     def close(self) -> None:
-        """Files are open only while they are read."""
+        """Do nothing: files are open only while they are read."""

@@ -1,4 +1,4 @@
-"""Late and repeated, made once and in order: events wait until every partition has told that nothing before is missing.
+"""Puts late and repeated events in order, once each: they wait until the watermarks of all partitions have passed them.
 
 Pure: events with their places go in, and come out when a watermark lets them.
 """
@@ -21,7 +21,7 @@ class Partition(NamedTuple):
 
 _ORDER: Mapping[Op, int] = {Op.DELETE: 0, Op.UPDATE: 1, Op.INSERT: 2}
 _STATEMENT = 3
-"""A statement comes after the rows of its own moment."""
+"""A statement comes after the rows of the same commit ts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class WatermarkBuffer:
     _count: int = 0
 
     def expect(self, partitions: Iterable[Partition]) -> None:
-        """There are these partitions; each must tell a watermark."""
+        """Set the partitions; each must send a watermark."""
         for partition in partitions:
             self.watermarks.setdefault(partition, 0)
 
