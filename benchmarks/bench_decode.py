@@ -3,7 +3,8 @@
 Canal-JSON messages in Parquet files are decoded into a sink that throws rows away. Staging reads the same files and
 writes typed ones. Each way runs in a process of its own, some times over; after the warm-up the best pass counts.
 ``tw.decode`` as JSON must take at most 1.15 times what staging takes; as VARIANT it is shown beside it, because Java
-parses that.
+parses that. ``mapInArrow, unchanged`` sends the same messages to Python and back and does nothing with them: what Spark
+itself takes for any such transform. Staging reads its files without Java, so that it does not pay this.
 
     python benchmarks/bench_decode.py --rows 100000 --columns 6      a quick run
 """
@@ -15,7 +16,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bench_sync import written
 from pipelines import COLUMNS, OPTIONS, SETTINGS, cpu_seconds, timed
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 ROWS, PASSES, WARM_UP = 500_000, 5, 2
 STAGING = "staging"
-WAYS = (STAGING, "decode, json", "decode, json, no before", "decode, variant")
+UNCHANGED = "mapInArrow, unchanged"
+WAYS = (STAGING, UNCHANGED, "decode, json", "decode, json, no before", "decode, variant")
 LIMITS = {"decode, json": {"limit": 1.15}}
 """The most CPU time that a way may take, in times of staging."""
 
@@ -46,19 +48,18 @@ def staging(spark: SparkSession, folder: Path) -> Callable[[], object]:
 
 
 def decoding(way: str, spark: SparkSession, folder: Path) -> Callable[[], object]:
-    """``tw.decode`` into nothing."""
+    """``tw.decode``, or a transform that does nothing; the rows are dropped."""
     import tidewire.spark as tw
 
     files = spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
-    _, values, *rest = way.split(", ")
-    decoded = tw.decode(
-        files.parquet(str(folder / "topics")),
-        "canal-json",
-        options=OPTIONS,
-        values="variant" if values == "variant" else "json",
-        before=not rest,
-    )
-    return lambda: decoded.write.format("noop").mode("overwrite").save()
+    messages = files.parquet(str(folder / "topics")).select("topic", "partition", "offset", "key", "value")
+    if way == UNCHANGED:
+        found = messages.mapInArrow(lambda batches: batches, messages.schema)
+    else:
+        _, values, *rest = way.split(", ")
+        shown: Literal["variant", "json"] = "variant" if values == "variant" else "json"
+        found = tw.decode(messages, "canal-json", options=OPTIONS, values=shown, before=not rest)
+    return lambda: found.write.format("noop").mode("overwrite").save()
 
 
 def run_child(way: str, folder: Path) -> None:

@@ -210,7 +210,7 @@ def _nearest(numbers: pa.Array, goal: pa.DataType) -> pa.Array:
 def number_text(numbers: pa.Array) -> pa.StringArray:
     """The digits of numbers, without an exponent; texts stay as they are."""
     texts = numbers.cast(pa.string())
-    if pa.types.is_string(numbers.type):
+    if pa.types.is_string(numbers.type) or pa.types.is_integer(numbers.type):
         return texts
     return _respelled(texts, pc.match_substring(texts, "e", ignore_case=True))
 

@@ -17,7 +17,7 @@ VECTOR                          an array of numbers
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,9 @@ from tidewire.model import Column
 
 _escaped = escaped(JSONITER)
 
+Pieces: TypeAlias = Sequence[Piece]
+"""What stands in the values of a column, one piece after the other. They are joined only once, with all columns."""
+
 _NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 """A number as JSON writes it."""
 
@@ -46,30 +49,40 @@ def json_rows(images: pa.StructArray, plan: Plan, policy: Policy, absent: pa.Lis
     count = len(images)
     if images.null_count == count:
         return pa.nulls(count, pa.string())
+    if not images.null_count:
+        return _texts(images, plan, policy, absent)
+    there = images.is_valid()
+    texts = _texts(images.filter(there), plan, policy, None if absent is None else absent.filter(there))
+    return texts.take(pc.if_else(there, pc.subtract(pc.cumulative_sum(there.cast(pa.int32())), 1), None))
+
+
+def _texts(images: pa.StructArray, plan: Plan, policy: Policy, absent: pa.ListArray | None) -> pa.StringArray:
+    """The JSON of images of which none is NULL."""
+    count = len(images)
     if not plan.columns:
-        return pc.if_else(images.is_valid(), "{}", pa.scalar(None, pa.string()))
-    left_out = None if absent is None or absent.null_count == count else _left_out(absent, count, len(plan.columns))
+        return pa.repeat("{}", count)
     columns = [each.column for each in plan.columns]
     values = [_member(array, column, policy) for array, column in zip(images.flatten(), columns, strict=True)]
     names = [JSONITER.quote(column.name).decode() + ":" for column in columns]
-    texts = _whole(names, values, count) if left_out is None else _partial(names, values, left_out, count)
-    return texts if not images.null_count else pc.if_else(images.is_valid(), texts, pa.scalar(None, pa.string()))
+    if absent is None or absent.null_count == count:
+        return _whole(names, values, count)
+    return _partial(names, values, _left_out(absent, count, len(columns)), count)
 
 
-def _whole(names: Sequence[str], values: Sequence[pa.StringArray], count: int) -> pa.StringArray:
+def _whole(names: Sequence[str], values: Sequence[Pieces], count: int) -> pa.StringArray:
     pieces: list[Piece] = []
     for number, (name, value) in enumerate(zip(names, values, strict=True)):
-        pieces += [("," if number else "{") + name, value]
+        pieces += [("," if number else "{") + name, *value]
     return joined([*pieces, "}"], count)
 
 
 def _partial(
-    names: Sequence[str], values: Sequence[pa.StringArray], left_out: Sequence[pa.BooleanArray | None], count: int
+    names: Sequence[str], values: Sequence[Pieces], left_out: Sequence[pa.BooleanArray | None], count: int
 ) -> pa.StringArray:
     # Arrow 26 drops a row of which all parts are NULL when told to skip NULLs, so absent members are empty instead.
     members: list[Piece] = []
     for name, value, gone in zip(names, values, left_out, strict=True):
-        member = joined([",", name, value], count)
+        member = joined([",", name, *value], count)
         members.append(member if gone is None else pc.if_else(gone, "", member))
     return joined(["{", pc.utf8_slice_codeunits(joined(members, count), 1), "}"], count)
 
@@ -85,46 +98,54 @@ def _left_out(absent: pa.ListArray, count: int, width: int) -> list[pa.BooleanAr
     return found
 
 
-def _member(values: pa.Array, column: Column, policy: Policy) -> pa.StringArray:
+def _member(values: pa.Array, column: Column, policy: Policy) -> Pieces:
     """The values of a column as JSON, ``null`` for NULL."""
     if values.null_count == len(values):
-        return pa.repeat("null", len(values))
-    texts = _TEXTS[family(column, policy)](values, column, policy)
-    return pc.fill_null(texts, "null") if texts.null_count else texts
+        return ("null",)
+    pieces = _PIECES[family(column, policy)](values, column, policy)
+    if not values.null_count:
+        return pieces
+    return (pc.fill_null(joined(pieces, len(values)), "null"),)
 
 
-def _quoted(texts: pa.StringArray) -> pa.StringArray:
-    return joined(['"', texts, '"'], len(texts))
+def _quoted(texts: pa.StringArray) -> Pieces:
+    return ('"', texts, '"')
 
 
-def _numbers(values: pa.Array, _: Column, __: Policy) -> pa.StringArray:
-    return number_text(values)
+def _numbers(values: pa.Array, _: Column, __: Policy) -> Pieces:
+    return (number_text(values),)
 
 
-def _floats(values: pa.Array, _: Column, __: Policy) -> pa.StringArray:
+def _floats(values: pa.Array, _: Column, __: Policy) -> Pieces:
     texts = float_text(values)
-    finite = pc.is_finite(values)
-    return texts if pc.all(finite, min_count=0).as_py() else pc.if_else(finite, texts, _quoted(texts))
+    return _quoted_unless(pc.is_finite(values), texts, texts)
 
 
-def _decimals(values: pa.Array, _: Column, __: Policy) -> pa.StringArray:
-    """Numbers, but for texts that are not numbers in JSON or have more digits than engines keep."""
+def _decimals(values: pa.Array, _: Column, __: Policy) -> Pieces:
+    """Numbers, except texts that are not numbers in JSON or have more digits than engines keep."""
     texts = number_text(values)
     if pa.types.is_decimal(values.type):
-        return texts
+        return (texts,)
     if pc.max(pc.binary_length(texts)).as_py() <= MAX_PRECISION:
         exact = pc.match_substring_regex(texts, _NUMBER)
     else:
         digits = pc.binary_length(pc.replace_substring_regex(texts, "[^0-9]", ""))
         exact = pc.and_(pc.match_substring_regex(texts, _NUMBER), pc.less_equal(digits, MAX_PRECISION))
-    return texts if pc.all(exact, min_count=0).as_py() else pc.if_else(exact, texts, _quoted(_escaped(texts)))
+    return _quoted_unless(exact, texts, _escaped(texts))
 
 
-def _named(values: pa.Array, _: Column, __: Policy) -> pa.StringArray:
-    return _quoted(_escaped(values)) if values.type == pa.string() else number_text(values)
+def _quoted_unless(plain: pa.BooleanArray, texts: pa.StringArray, escapes: pa.StringArray) -> Pieces:
+    """The texts as they are where ``plain`` is true, and between quotes elsewhere."""
+    if pc.all(plain, min_count=0).as_py():
+        return (texts,)
+    return (pc.if_else(plain, texts, joined(_quoted(escapes), len(texts))),)
 
 
-def _dates(values: pa.Array, column: Column, policy: Policy) -> pa.StringArray:
+def _named(values: pa.Array, _: Column, __: Policy) -> Pieces:
+    return _quoted(_escaped(values)) if values.type == pa.string() else (number_text(values),)
+
+
+def _dates(values: pa.Array, column: Column, policy: Policy) -> Pieces:
     return _quoted(text_of(values, column, policy))
 
 
@@ -143,11 +164,11 @@ _MICROS: Final = 6
 _clocks, _times = _with_fraction(clock_text), _with_fraction(time_text)
 
 
-def _instants(values: pa.Array, column: Column) -> pa.StringArray:
-    return joined(['"', _clocks(pc.cast(values, pa.timestamp("us")), column), 'Z"'], len(values))
+def _instants(values: pa.Array, column: Column) -> Pieces:
+    return ('"', _clocks(pc.cast(values, pa.timestamp("us")), column), 'Z"')
 
 
-_TEXTS: Mapping[str, Callable[[pa.Array, Column, Policy], pa.StringArray]] = {
+_PIECES: Mapping[str, Callable[[pa.Array, Column, Policy], Pieces]] = {
     "whole": _numbers,
     "year": _numbers,
     "float": _floats,
@@ -160,6 +181,6 @@ _TEXTS: Mapping[str, Callable[[pa.Array, Column, Policy], pa.StringArray]] = {
     "set": _named,
     "text": lambda values, _, __: _quoted(_escaped(values)),
     "bytes": lambda values, _, __: _quoted(base64_texts(values)),
-    "vector": text_of,
+    "vector": lambda values, column, policy: (text_of(values, column, policy),),
 }
 """The JSON of values by the kind of their column; NULL stays NULL."""
