@@ -1,4 +1,4 @@
-"""Decoders out of names and settings, as processes that do not share memory need them."""
+"""Makes decoders from names and settings, for executors, which share no memory with the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may drive a sync: one process at a time, known by its epoch.
+"""Decides which process may drive a sync: one at a time, identified by its epoch.
 
 ::
 
@@ -107,7 +107,7 @@ class Epoch:
         self.check()
 
     def end(self) -> None:
-        """Give the epoch back: the next start need not wait."""
+        """End the epoch, so that the next start need not wait."""
         self._over.set()
         self._thread.join()
         if self._newer is None:

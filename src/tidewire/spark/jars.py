@@ -52,7 +52,7 @@ class Jar:
 
 
 class JarState(StrEnum):
-    """How a jar stands in a folder."""
+    """The state of a jar in a folder."""
 
     READY = "ready"
     MISSING = "missing"
@@ -212,7 +212,7 @@ def _retrieve(jars: Collection[Jar], settings: Path | None, work: Path) -> Path:
 
 
 def _problems(output: str) -> str:
-    """What Ivy complains of, the cause first, without the places where it looked."""
+    """The errors that Ivy reports, the cause first, without the places where it looked."""
     found = [match for line in output.splitlines() if (match := _PROBLEM.match(line))]
     network = dict.fromkeys(match["network"] for match in found if match["network"])
     modules = dict.fromkeys(match["module"].replace("#", ":").replace(";", ":") for match in found if match["module"])

@@ -1,4 +1,4 @@
-"""``tw.Lake``: what is in a target, for readers: tables as of a moment, publications, holds, rejects, maintenance."""
+"""``tw.Lake``: reads a sync's target: tables as of a TSO, publications, holds and rejects; and maintains it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LAST: Final = (1 << 18) - 1
-"""The largest counter in a TSO: with it a moment is after all that has its milliseconds."""
+"""The largest counter in a TSO: with it, a TSO is not before any other of the same millisecond."""
 
 _PLACE: Final = "topic string, partition int, offset bigint"
 _SIZES: Final = ("files", "deletes", "bytes", "versions")
@@ -67,9 +67,9 @@ class Lake:
         return cls(spark, place, owner, catalog_of(storage, owner, described, given))
 
     def snapshot(self, at: int | datetime | None = None) -> Snapshot:
-        """All tables at the newest published moment, or the newest that is not after ``at``.
+        """All tables as of the newest publication, or the newest that is not after ``at``.
 
-        ``at`` is a TSO, or a moment with a time zone.
+        ``at`` is a TSO, or a datetime with a time zone.
         """
         ts = from_datetime(at, _LAST) if isinstance(at, datetime) else at
         published = self._published.required(ts)
@@ -77,7 +77,7 @@ class Lake:
         return Snapshot(reader, self._owner, published.ts, published.tables)
 
     def publications(self) -> DataFrame:
-        """The moments that can be read, oldest first: ``ts``, its wall clock ``time``, and ``sequence``.
+        """The publications, oldest first: ``ts``, its time of day as ``time``, and ``sequence``.
 
         Without watermarks ``ts`` and ``time`` are NULL.
         """
@@ -86,7 +86,7 @@ class Lake:
         return self._frame(rows, "ts bigint, time timestamp, sequence bigint")
 
     def holds(self) -> DataFrame:
-        """What tables are held by; ``table`` is NULL where it is all of them. See ``tidewire holds`` for ways out."""
+        """The holds; ``table`` is NULL if a hold is for all tables. ``tidewire holds`` shows how to resolve them."""
         state = newest_state(self._storage)
         rows = [
             (
@@ -115,9 +115,9 @@ class Lake:
         return self._frame(rows, f"{_PLACE}, reason string, part string, at string, key binary, value binary")
 
     def maintain(self, older_than: str = "7d", keep: int = 10, *, dry_run: bool = False) -> DataFrame:
-        """Compact tables, expire old versions and delete files that nothing needs: a row of each table's sizes.
+        """Compact tables, expire old versions and delete unused files; returns a row with the sizes of each table.
 
-        A running sync is asked to do it. Without one this session does it, and then it must be one that can write.
+        If a sync runs, it does the work. Otherwise this session does it, and must be able to write the tables.
         """
         done = None if dry_run else asked(self._storage, older_than, keep)
         if done is None:

@@ -1,4 +1,4 @@
-"""The ledger: which plan is kept, what was published, and in which order; exactly-once rests on this module.
+"""The ledger: the documents of plans and publications, and their order. Exactly-once depends on this module.
 
 ::
 
@@ -153,7 +153,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What a driver finds: the state to go on from, the plan to finish first if there is one, what was published."""
+    """What earlier drivers left: the last state, an unfinished plan if there is one, and the last publication."""
 
     state: State
     unfinished: KeptPlan | None
@@ -207,7 +207,7 @@ class Ledger:
         return self._sequence
 
     def close(self) -> None:
-        """Give the epoch back."""
+        """End the epoch of this driver."""
         self.epoch.end()
 
     # Plans
@@ -252,7 +252,7 @@ class Ledger:
         return plan
 
     def publish(self, published: Published) -> None:
-        """Say that a plan is done."""
+        """Write the publication of a plan, which marks it as done."""
         self.epoch.check()
         self.publications.publish(published)
 

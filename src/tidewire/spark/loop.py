@@ -95,7 +95,7 @@ class Loop:
 
     @contextmanager
     def driving(self, *, take_over: bool = False) -> Iterator[Execution]:
-        """Be the driver of the target. What was kept before is carried out first."""
+        """Become the driver of the target for the time of a block. An unfinished plan is carried out first."""
         job, target = self._job, self._target
         opened = Ledger.open(
             self.storage,
@@ -141,7 +141,7 @@ class Loop:
     # Beginning
 
     def _keep_promises(self) -> None:
-        """Refuse rules that say otherwise of tables which are made already; remember them if they do not."""
+        """Refuse rules that contradict tables that exist already; otherwise remember the rules."""
         data = self.storage.read(RULES)
         document = legacy_rules(self.storage) if data is None else decode(data, KeptRules).rules
         if document is not None:
@@ -178,7 +178,7 @@ class Loop:
         return rules
 
     def catch_up(self) -> None:
-        """Do what can be done without new messages: rows beyond an earlier ``until``, holds that are over."""
+        """Do the work that needs no new messages: rows beyond an earlier ``until``, and holds that have ended."""
         state = self.execution.state
         manifest = Manifest(self._passes, ends=_ends(self._extents()), parked=state.parked)
         planned = self.execution.plan(manifest)
@@ -277,7 +277,7 @@ class Loop:
     # Between passes
 
     def _fold_waiting(self) -> None:
-        """Join the files of tables that wait for long."""
+        """Join the staged files of tables that have waited long."""
         folder, state = f"{self._ledger.epoch.number:08}/{self._passes:08}", self.execution.state
         pending, gone = folded(self.storage, folder, state.pending)
         if gone:

@@ -1,7 +1,7 @@
 """Waiting for stores, registries, brokers and catalogs that do not answer.
 
 Whatever is asked can be asked again: offset ranges are staged anew, documents are put with their own bytes, and steps
-that are in their tables already are found. What is wrong in a message or a table is not a matter of waiting.
+that are in their tables already are found. Errors in a message or a table are not waited for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be told of a message that cannot be read: whose row it is, and when it was committed.
+"""Finds the table and the commit ts of a message that cannot be read.
 
 A guess is worse than nothing here: a name that is wrong would let another table pass as complete. So each protocol
 looks only where it is sure, and anything unexpected means that nothing can be told.
@@ -24,7 +24,7 @@ from tidewire.model import Message, TableName
 
 
 class MessageHeader(NamedTuple):
-    """What a message tells of itself. The commit ts is the least, where it has several rows."""
+    """The table and the commit ts of a message; the smallest commit ts if it has several rows."""
 
     table: TableName | None = None
     commit_ts: int | None = None
@@ -36,7 +36,7 @@ _OPEN_DDL = 2
 
 
 def peek(name: str, message: Message, options: Options, resources: Resources = Resources()) -> MessageHeader:
-    """What a message of a protocol tells of itself without being read."""
+    """The table and the commit ts of a message, as far as they can be found without decoding it."""
     look = _PEEKS.get(name)
     if look is None:
         return _NOTHING

@@ -1,4 +1,4 @@
-"""What a sync is asked to do, made complete and checked before Spark is started or asked for anything.
+"""Completes and checks the settings of a sync before Spark is started or used.
 
 The source is opened and its first messages are looked at: they tell what the options leave open, and whether the
 protocol reads them. What cannot be done is refused here, in one line that says what to give instead.
@@ -51,7 +51,7 @@ _LIMITS: Final[Mapping[str, str]] = {
 
 
 class Prepared:
-    """A sync that can begin: its source is open, its job complete, its target free. It is closed after use.
+    """A sync that is ready to begin: its source is open and its settings are checked. It is closed after use.
 
     ``notes`` say what cannot be promised.
     """

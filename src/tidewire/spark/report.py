@@ -1,4 +1,4 @@
-"""How a sync goes, for observers: points in a pass, what each pass did, and lines for people."""
+"""Reports of a running sync for observers: points in a pass, the result of each pass, and lines for people."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PassReport:
 
 
 class Observer(Protocol):
-    """Hears how a sync goes."""
+    """Receives the reports of a sync."""
 
     def reached(self, point: Point) -> None:
         """A pass came to a point."""
@@ -71,12 +71,12 @@ class Observer(Protocol):
         ...
 
     def told(self, line: str) -> None:
-        """There is something to say to people, such as what the sync waits for."""
+        """Receive a note for people, such as what the sync waits for."""
         ...
 
 
 class Silent:
-    """An observer that says nothing."""
+    """An observer that does nothing."""
 
     def reached(self, point: Point) -> None:
         """A pass came to a point."""
@@ -91,7 +91,7 @@ class Silent:
 def report_of(
     planned: Planned, manifest: Manifest, sequence: int, rows: Mapping[TableName, int], seconds: Mapping[str, float]
 ) -> PassReport:
-    """What a plan that was carried out did."""
+    """The report of a plan that was carried out."""
     tables: dict[TableName, int] = {}
     for step in planned.steps:
         if isinstance(step, Merge | Fill):

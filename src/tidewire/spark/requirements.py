@@ -1,4 +1,4 @@
-"""What a Spark session must have so that a sync can run in it, asked before anything is read."""
+"""Checks that a Spark session has what a sync needs, before anything is read."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SyncStatus(StrEnum):
-    """Where a started sync is."""
+    """The state of a started sync."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -31,9 +31,9 @@ class SyncStatus(StrEnum):
 
 
 class RunningSync:
-    """A sync that was started: what ``StreamingQuery`` is for a stream.
+    """The handle of a started sync, as ``StreamingQuery`` is for a stream.
 
-    The thread ends with the process. What it was in the middle of is found by the next start.
+    The sync runs in a daemon thread. If the process ends, the next start continues an unfinished plan.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class RunningSync:
 
     @property
     def status(self) -> SyncStatus:
-        """Where it is."""
+        """The current state."""
         if not self._thread.is_alive():
             return SyncStatus.STOPPED if self._error is None else SyncStatus.FAILED
         if self._stop_asked:
@@ -60,22 +60,22 @@ class RunningSync:
 
     @property
     def message(self) -> str:
-        """What it said last to people, such as what it waits for."""
+        """The last note for people, such as what the sync waits for."""
         return self._recorder.said
 
     @property
     def last_report(self) -> PassReport | None:
-        """What the last pass did."""
+        """The report of the last pass; ``None`` before the first."""
         return self._recorder.last_report
 
     @property
     def result(self) -> SyncResult | None:
-        """How far it came, once it has ended without an error."""
+        """The result of the sync, once it has ended without an error."""
         return self._result
 
     @property
     def exception(self) -> BaseException | None:
-        """The error that ended it."""
+        """The error that ended the sync; ``None`` if there is none."""
         return self._error
 
     def await_termination(self, timeout: float | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""All tables of a target at one moment of the upstream."""
+"""All tables of a target as of one TSO."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tidewire.spark.time_travel import Reader
 
 
 class Snapshot(Mapping[str, DataFrame]):
-    """The tables at one moment, by name such as ``shop.orders``.
+    """The tables as of one TSO, by name such as ``shop.orders``.
 
-    ``ts`` is the moment; it is ``None`` where the protocol has no watermarks, and the tables are then merely what
-    they are now. ``tables`` says what is known of each, among it whether a table is held at an earlier moment.
+    ``ts`` is the TSO; it is ``None`` if the protocol has no watermarks, and then the tables are in their current state.
+    ``tables`` has the publication of each, which says whether a table is held at an earlier TSO.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Snapshot(Mapping[str, DataFrame]):
         self.tables = tables
 
     def __getitem__(self, name: str) -> DataFrame:
-        """The rows of a table at that moment, in any mode."""
+        """The rows of a table as of that TSO, in any mode."""
         table = self.tables[self._names[name]]
         key = [table.schema.column(column) for column in table.schema.handle_key]
         return current_rows(Mode(table.mode), self.changes(name), key)
@@ -65,9 +65,9 @@ class Snapshot(Mapping[str, DataFrame]):
 def snapshot(
     spark: SparkSession, target: str, at: int | datetime | None = None, *, catalog: Mapping[str, Any] | None = None
 ) -> Snapshot:
-    """All tables of a target as of one upstream moment: the newest published one, or the newest not after ``at``.
+    """All tables of a target as of one TSO: that of the newest publication, or of the newest not after ``at``.
 
-    ``at`` is a TSO, or a moment with a time zone. ``catalog`` holds settings of the Iceberg catalog that the target
+    ``at`` is a TSO, or a datetime with a time zone. ``catalog`` holds settings of the Iceberg catalog that the target
     does not remember because they are secret, such as ``{"token": …}``.
     """
     from tidewire.spark.lake import Lake

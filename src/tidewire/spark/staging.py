@@ -1,4 +1,4 @@
-"""Where a sync stages its files: in the target, or somewhere else, because they are hot and short-lived."""
+"""Where a sync stages its files: in the target, or elsewhere, because they are written and deleted often."""
 
 from __future__ import annotations
 

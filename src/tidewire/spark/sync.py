@@ -30,10 +30,10 @@ _RULES: Final = ("include", "exclude", "tables", "ddl", "mask")
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """How far a sync came.
+    """The result of a sync.
 
     ``ts`` is the TSO that the tables are complete up to; ``None`` if the protocol has no watermarks. ``rows`` says how
-    many rows each table has that this run changed, as far as that is known. ``holds`` are what tables are held by, and
+    many rows each table has that this run changed, as far as that is known. ``holds`` are the holds of tables, and
     ``rejects`` counts the messages that could not be read, of all runs.
     """
 
@@ -44,7 +44,7 @@ class SyncResult:
 
 
 class Recorder:
-    """Remembers what a sync reports, and hands reports on."""
+    """Keeps the last report of a sync, and passes reports on to the caller."""
 
     def __init__(self, on_report: Callable[[PassReport], None] | None = None) -> None:
         self._on_report = on_report
@@ -71,7 +71,7 @@ class Recorder:
                 _LOG.exception("on_report failed")
 
     def result(self, state: State | None, has_watermarks: bool) -> SyncResult:
-        """How far the sync came; without a state, as the last report has it."""
+        """The result of the sync, from its state or, without one, from the last report."""
         if state is not None:
             return SyncResult(state.applied if has_watermarks else None, dict(self._rows), state.holds, state.rejected)
         last = self.last_report
@@ -88,7 +88,7 @@ class Sync:
     ``uri``. ``target`` is the folder of the tables. ``catalog`` says what ``[catalog.NAME]`` says in the TOML file,
     such as ``{"name": "lake", "type": "rest", "uri": …}``, and ``options`` what ``[option]`` says. ``rules`` are rules
     about tables: patterns such as ``shop.*`` and ``!shop.tmp_*``, or a mapping with ``include``, ``exclude``,
-    ``tables``, ``ddl`` and ``mask`` as in the file. What is left out is as on the command line.
+    ``tables``, ``ddl`` and ``mask`` as in the file. Arguments that are left out have the defaults of the command line.
 
     Nothing is read or started before :meth:`run` or :meth:`start`; mistakes in what is given are raised at once.
     """
@@ -136,7 +136,7 @@ class Sync:
 
     @classmethod
     def of(cls, config: SyncConfig) -> Sync:
-        """The sync that settings describe which were read already."""
+        """The sync that parsed settings describe."""
         sync = cls.__new__(cls)
         sync._config = _checked(config)
         return sync
@@ -145,7 +145,7 @@ class Sync:
     def from_toml(cls, path: str | os.PathLike[str]) -> Sync:
         """The sync that a file describes, as ``tidewire sync --config`` reads it.
 
-        ``once``, ``master`` and ``[spark]`` in it are about a Spark that the command starts, and are left alone here.
+        ``once``, ``master`` and ``[spark]`` are for the command line, and are ignored here.
         """
         return cls.of(read_config(Path(path).read_text(encoding="utf-8"), os.environ, list(PROTOCOLS)))
 
@@ -161,7 +161,7 @@ class Sync:
         take_over: bool = False,
         on_report: Callable[[PassReport], None] | None = None,
     ) -> SyncResult:
-        """Sync what there is, and return how far the tables are; with ``once=False``, run on until an error.
+        """Sync everything that is in the source now, and return the result; with ``once=False``, run until an error.
 
         The session's settings are left as they are. ``take_over`` replaces a driver that runs somewhere else, and
         ``on_report`` is called after each pass.
@@ -183,7 +183,7 @@ class Sync:
         once: bool = False,
         take_over: bool = False,
     ) -> RunningSync:
-        """Sync in a thread of its own until it is stopped. What can be refused beforehand is refused here."""
+        """Start the sync in a thread and return its handle. Errors that are found before it begins are raised here."""
         ready = self.prepared(spark, take_over=take_over)
         from tidewire.spark.running import RunningSync
 

@@ -233,7 +233,7 @@ def _next_offsets(offset: Mapping[str, Mapping[str, int]]) -> dict[Partition, in
 
 
 def _names(options: Mapping[str, str]) -> dict[str, str]:
-    """Options by their names as they are written here; Spark does not tell large letters from small ones.
+    """Options by their names in lower case, because Spark ignores the case of option names.
 
     Variables such as ``${PASSWORD}`` are filled in from the environment, here where the source is made: Spark Connect
     writes options to the event log as they are given.

@@ -1,4 +1,4 @@
-"""Published versions of tables, read with what any Spark session can do: time travel, no call into Java.
+"""Reads published versions of tables with SQL time travel only, without calls into Java.
 
 So it works over Spark Connect too, if the server has the jars of the format and sees the target.
 """

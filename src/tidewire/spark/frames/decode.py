@@ -20,7 +20,7 @@ SCHEMA: Final = (
     "before {image}, after {image}, absent array<string>, ddl struct<type: string, query: string>, "
     "error struct<reason: string, part: string, at: string>, raw struct<key: binary, value: binary>"
 )
-"""The columns that come out, in Spark's words; ``{image}`` is ``variant`` or ``string``."""
+"""The columns of the result as a Spark schema; ``{image}`` is ``variant`` or ``string``."""
 
 Values = Literal["variant", "json"]
 _MESSAGE: Final = {"topic": "string", "partition": "int", "offset": "bigint", "key": "binary", "value": "binary"}
@@ -38,14 +38,14 @@ def decode(
     keep_bytes: bool = False,
     schemas: Schemas | str | None = None,
 ) -> DataFrame:
-    """Messages of a protocol as changes, one row for each, with the same columns whatever tables and DDL come.
+    """Decode messages into changes: one row for each event, with the same columns for all tables and DDL.
 
     ``df`` has the columns ``key``, ``value``, ``topic``, ``partition`` and ``offset``, as Spark's own Kafka source has
-    them; others are left out. ``options`` are TiCDC's, by TiCDC's names. ``tables`` are rules such as ``shop.*`` and
-    ``!shop.tmp_*``. ``values`` says what ``before`` and ``after`` are: ``variant`` (the default on Spark 4) or ``json``
-    text (on Spark 3.5). ``before=False`` leaves old rows out. ``on_bad="fail"`` raises if a message cannot be read;
-    otherwise it is a row of kind ``bad``, with its bytes in ``raw`` if ``keep_bytes`` is set. ``schemas`` are what
-    :func:`learn` found: Simple needs them as soon as a topic is read in parts.
+    them; other columns are ignored. ``options`` are TiCDC's, by TiCDC's names. ``tables`` are rules such as ``shop.*``
+    and ``!shop.tmp_*``. ``values`` says what ``before`` and ``after`` are: ``variant`` (the default on Spark 4) or
+    ``json`` text (on Spark 3.5). ``before=False`` leaves old rows out. ``on_bad="fail"`` raises if a message cannot be
+    read; otherwise it is a row of kind ``bad``, with its bytes in ``raw`` if ``keep_bytes`` is set. ``schemas`` are
+    what :func:`learn` found: Simple needs them as soon as a topic is read in parts.
     """
     settings = {
         **reading(protocol, options, schemas),
@@ -84,7 +84,7 @@ def messages_of(df: DataFrame) -> DataFrame:
 
 
 def reading(name: str, options: Mapping[str, str] | None, schemas: Schemas | str | None) -> dict[str, Any]:
-    """The settings of a reading, checked: protocol, options and schemas."""
+    """Check the protocol, the options and the schemas, and return them as settings for executors."""
     protocol(name)
     given = {str(key): str(value) for key, value in (options or {}).items()}
     parsed = Options.parse(given)
@@ -99,14 +99,14 @@ def reading(name: str, options: Mapping[str, str] | None, schemas: Schemas | str
 
 
 def rules(tables: str | Iterable[str]) -> list[str]:
-    """Rules about tables, checked."""
+    """Check rules about tables, and return them as a list."""
     listed = [tables] if isinstance(tables, str) else list(tables)
     wanted_by(listed)
     return listed
 
 
 def chosen(option: str, value: str, choices: tuple[str, ...]) -> str:
-    """A value that is one of some choices."""
+    """Return the value; raise :class:`~tidewire.OptionError` if it is not one of the choices."""
     if value not in choices:
         raise OptionError(option, f"{value!r} is not one of {', '.join(choices)}")
     return value

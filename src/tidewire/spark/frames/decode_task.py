@@ -1,4 +1,4 @@
-"""The executors' part of ``tw.decode``: messages in, one row for every event or trouble out."""
+"""The executors' part of ``tw.decode``: messages in, a row for each event and each message that cannot be read out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CHANGE: Final = pa.schema(
         "raw": pa.struct({"key": pa.binary(), "value": pa.binary()}),
     }
 )
-"""The columns that come out, in Arrow."""
+"""The columns of the result, in Arrow."""
 
 OPS: Final = pa.array(["insert", "update", "delete"])
 """The names of operations, by ``_op``."""
@@ -126,7 +126,7 @@ class _Task:
                 yield {_POS: pos, "sub": sub, **row}
 
     def _troubles(self, decoded: Decoded, empty: Iterable[int], messages: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-        """Messages that cannot be read, or not yet. They stay if their table is not known."""
+        """Rows for messages that are bad, parked or empty. Those of unknown tables are kept whatever the rules."""
         found = [
             *((pos, "parked", missing.reason, None, None) for pos, missing in decoded.parked),
             *((reject.pos, "bad", reject.reason, reject.part, reject.at) for reject in decoded.rejects),

@@ -1,4 +1,4 @@
-"""How work gets to executors: a function that carries settings as text, and the code that it needs there."""
+"""Sends work to executors: a function that carries its settings as text, and the code that it needs there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "or spark-submit --py-files",
     "other": "install tidewire[decode] there",
 }
-"""What is said of executors that lack something, and what to do, by the package that is missing."""
+"""Error texts for executors that lack a package, and the advice by the name of the package."""
 
 
 def on_executors(module: str, settings: Mapping[str, Any]) -> MapBatches:

@@ -1,4 +1,4 @@
-"""``tw.learn`` and ``tw.infer``: what a batch of messages tells of its tables."""
+"""``tw.learn`` and ``tw.infer``: the schemas and columns that a batch of messages contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executors' part of ``tw.learn`` and ``tw.infer``: what messages tell of their tables, as lines of JSON."""
+"""The executors' part of ``tw.learn`` and ``tw.infer``: schemas and columns from messages, as lines of JSON."""
 
 from __future__ import annotations
 

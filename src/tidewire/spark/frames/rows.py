@@ -28,7 +28,7 @@ def rows(
     schemas: Schemas | str | None = None,
     on_bad: Literal["fail", "skip"] = "fail",
 ) -> DataFrame:
-    """The changes of one table such as ``shop.orders``, in its own columns and some about the change.
+    """The changes of one table such as ``shop.orders``: its columns, and columns that describe the change.
 
     ``schema`` says which columns are wanted, as a StructType or text such as ``id bigint, state string``; values are
     made to fit it. Without it the columns of a batch are inferred, at the cost of reading it once more; a stream needs

@@ -1,4 +1,4 @@
-"""What must be known of a topic before parts of it can be read on their own."""
+"""The schemas that a topic needs, so that its parts can be read independently."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Schemas:
         return len(self.tables) + len(self.texts)
 
     def __or__(self, other: Schemas) -> Schemas:
-        """These schemas and others; of two with the same id or version the one of these counts."""
+        """These schemas and others; of two with the same id or version the left one wins."""
         return Schemas(tuple(dict.fromkeys((*self.tables, *other.tables))), {**other.texts, **self.texts})
 
     def to_json(self) -> str:

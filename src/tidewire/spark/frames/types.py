@@ -1,4 +1,4 @@
-"""Columns in Spark's types, and as the tables of MySQL that would have them."""
+"""Spark types of columns, and the MySQL types that hold the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a load is asked to do, made complete and checked before Spark is started."""
+"""Completes and checks the settings of a load before Spark is started."""
 
 from __future__ import annotations
 

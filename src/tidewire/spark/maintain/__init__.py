@@ -1,4 +1,4 @@
-"""Keeping a target in order while it lives on: few files, few versions, no leftovers."""
+"""Maintenance of a target: compaction, expiry of old versions, deletion of unused files."""
 
 from __future__ import annotations
 
