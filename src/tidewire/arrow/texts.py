@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ from tidewire.model.grammar import Form
 
 DIGITS: Final = b"0123456789"
 
+_Part = TypeVar("_Part")
 Piece: TypeAlias = "str | pa.StringArray"
 """A part of every text: the same in all, or one for each."""
 
@@ -69,17 +70,23 @@ def contents(values: pa.Array) -> bytes:
     return bytes(data[ends[values.offset] : ends[values.offset + len(values)]])
 
 
+def merged(parts: Iterable[_Part], constant: type[Any]) -> list[_Part]:
+    """The parts of a text, with neighbours that are constants as one."""
+    found: list[Any] = []
+    for part in parts:
+        if found and isinstance(part, constant) and isinstance(found[-1], constant):
+            found[-1] += part
+        else:
+            found.append(part)
+    return found
+
+
 def joined(pieces: Iterable[Piece], rows: int) -> pa.StringArray:
     """The pieces of each row in one text, NULL where one of them is."""
-    merged: list[Any] = []
-    for piece in pieces:
-        if merged and isinstance(piece, str) and isinstance(merged[-1], str):
-            merged[-1] += piece
-        else:
-            merged.append(piece)
+    found = merged(pieces, str)
     # Told the type of a constant Arrow is quicker than when it must find out.
-    parts = [pa.scalar(piece, pa.string()) if isinstance(piece, str) else piece for piece in merged]
-    if len(parts) == 1 and isinstance(merged[0], str):
+    parts = [pa.scalar(piece, pa.string()) if isinstance(piece, str) else piece for piece in found]
+    if len(parts) == 1 and isinstance(found[0], str):
         return pa.repeat(parts[0], rows)
     return pc.binary_join_element_wise(*parts, pa.scalar("", pa.string()))
 

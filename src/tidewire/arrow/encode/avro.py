@@ -6,10 +6,9 @@ fields hold.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from tidewire.arrow.encode.native import Frame, Shape, encoder_of, fact, row_size
+from tidewire.arrow.encode.native import Frame, RowTemplate, Shape, fact, row_size
 from tidewire.arrow.encode.parts import PLAIN, Around, Format, NotOnFastPath, Part, Value, format_of, names
 from tidewire.codec import Options, Resources
 from tidewire.codec.avro.encoder import OP_LETTERS, Encoder, Registered
@@ -26,7 +25,7 @@ _BRANCHES = (varint(0), varint(1))
 _LONG = Format("zigzag")
 
 
-class Template:
+class Template(RowTemplate):
     """The messages of one table, one for each row."""
 
     facts = ("unsigned commit ts", "physical")
@@ -39,10 +38,6 @@ class Template:
             raise NotOnFastPath
         self._numbers = {column: number for number, column in enumerate(table.columns)}
         self._frame = Frame(row_size(options))
-
-    def encoder(self, ops: Collection[Op]) -> Any:
-        """The kernel's encoder for rows to which these happened."""
-        return encoder_of(self._frame, self._shape, ops)
 
     def _shape(self, op: Op) -> Shape:
         row, options = "before" if op is Op.DELETE else "after", self._options

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
-from tidewire.arrow.encode.native import Frame, Shape, encoder_of, fact, row_size
+from tidewire.arrow.encode.native import Frame, RowTemplate, Shape, fact, row_size
 from tidewire.arrow.encode.parts import (
     PLAIN,
     QUOTED,
@@ -31,7 +30,7 @@ _quote = EASYJSON.quote
 _Columns = Iterable[tuple[int, Column]]
 
 
-class Template:
+class Template(RowTemplate):
     """The messages of one table, one for each row."""
 
     facts = ("physical", "built", "commit ts or 0")
@@ -43,10 +42,6 @@ class Template:
         self._head = b'{"id":0,"database":%s,"table":%s,"pkNames":[%s],"isDdl":false,"type":"' % (
             *map(_quote, table.name), names,
         )  # fmt: skip
-
-    def encoder(self, ops: Collection[Op]) -> Any:
-        """The kernel's encoder for rows to which these happened."""
-        return encoder_of(self._frame, self._shape, ops)
 
     def _shape(self, op: Op) -> Shape:
         if op is Op.UPDATE and self._options.only_updated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -10,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow import kernel
-from tidewire.arrow.encode.parts import Around, Format, NotOnFastPath, Part, Value, merged
+from tidewire.arrow.encode.parts import Around, Format, NotOnFastPath, Part, Value
 from tidewire.arrow.policy import Policy
+from tidewire.arrow.texts import merged
 from tidewire.arrow.types import arrow_type
 from tidewire.codec import Options, Resources
 from tidewire.codec.options import Compression
@@ -52,14 +54,23 @@ class Template(Protocol):
         ...
 
 
-def encoder_of(frame: Frame, shape: Callable[[Op], Shape], ops: Collection[Op]) -> Any:
-    """The kernel's encoder for messages of these parts."""
-    shapes = [tuple(map(_merged, shape(op))) if op in ops else None for op in Op]
-    return kernel.native().Encoder(shapes, frame._asdict())
+class RowTemplate(ABC):
+    """A template of messages whose rows stand one behind the other, each of its parts in order."""
+
+    _frame: Frame
+
+    @abstractmethod
+    def _shape(self, op: Op) -> Shape:
+        """The parts of a row to which this happened; NotOnFastPath if such rows are the codec's."""
+
+    def encoder(self, ops: Collection[Op]) -> Any:
+        """The kernel's encoder for rows to which these happened."""
+        shapes = [tuple(map(_merged, self._shape(op))) if op in ops else None for op in Op]
+        return kernel.native().Encoder(shapes, self._frame._asdict())
 
 
 def _merged(parts: Iterable[Part] | None) -> list[Part] | None:
-    return None if parts is None else merged(parts)
+    return None if parts is None else merged(parts, bytes)
 
 
 TEMPLATES: Final[Mapping[str, str]] = {

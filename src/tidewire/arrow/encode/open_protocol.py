@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any
 
 from tidewire.arrow import kernel
-from tidewire.arrow.encode.native import Frame, Shape, encoder_of, fact, row_size
+from tidewire.arrow.encode.native import Frame, RowTemplate, Shape, fact, row_size
 from tidewire.arrow.encode.parts import (
     PLAIN,
     QUOTED,
@@ -39,7 +38,7 @@ _quote = JSONITER.quote
 _Columns = Iterable[tuple[int, Column]]
 
 
-class Template:
+class Template(RowTemplate):
     """The messages of one table, several rows in each."""
 
     facts = ("commit ts", "partition")
@@ -56,10 +55,6 @@ class Template:
         )
         schema, name = map(_quote, table.name)
         self._table = b',"scm":%s,"tbl":%s,"t":%d' % (schema, name, MessageType.ROW)
-
-    def encoder(self, ops: Collection[Op]) -> Any:
-        """The kernel's encoder for rows to which these happened."""
-        return encoder_of(self._frame, self._shape, ops)
 
     def _shape(self, op: Op) -> Shape:
         if op is Op.UPDATE and self._options.output_old_value and self._options.only_output_updated_columns:

@@ -61,17 +61,6 @@ QUOTED: Final = Around(b'"', b"null", b'"')
 """A JSON string, or null."""
 
 
-def merged(parts: Iterable[Part]) -> list[Part]:
-    """The parts, with neighbours that are the same in every row as one."""
-    found: list[Part] = []
-    for part in parts:
-        if found and isinstance(part, bytes) and isinstance(found[-1], bytes):
-            found[-1] += part
-        else:
-            found.append(part)
-    return found
-
-
 def listed(members: Iterable[Iterable[Part]]) -> Iterable[Part]:
     """Members with commas between them."""
     for number, member in enumerate(members):

@@ -6,10 +6,10 @@ by name; each has its name, which is the same in all rows, the branch of its val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tidewire.arrow.encode.native import Frame, Shape, encoder_of, fact, row_size
+from tidewire.arrow.encode.native import Frame, RowTemplate, Shape, fact, row_size
 from tidewire.arrow.encode.parts import (
     PLAIN,
     Around,
@@ -66,7 +66,7 @@ _OPTIONAL = 3
 _LONG = Format("zigzag")
 
 
-class Template:
+class Template(RowTemplate):
     """The messages of one table, one for each row."""
 
     facts = ("table id", "unsigned commit ts", "built")
@@ -79,10 +79,6 @@ class Template:
         self._frame = Frame(row_size(options))
         self._head = _HEAD + b"".join(map(_text, table.name))
         self._version = varint(signed(table.version))
-
-    def encoder(self, ops: Collection[Op]) -> Any:
-        """The kernel's encoder for rows to which these happened."""
-        return encoder_of(self._frame, self._shape, ops)
 
     def _shape(self, op: Op) -> Shape:
         return None, self._value(op)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from tidewire.arrow.encode.native import Frame, Shape, encoder_of, fact, row_size
+from tidewire.arrow.encode.native import Frame, RowTemplate, Shape, fact, row_size
 from tidewire.arrow.encode.parts import (
     PLAIN,
     QUOTED,
@@ -37,7 +36,7 @@ IMAGES: Mapping[Op, Mapping[str, str]] = {
 """What a message calls the rows."""
 
 
-class Template:
+class Template(RowTemplate):
     """The messages of one table, one for each row."""
 
     facts = ("table id", "commit ts", "built")
@@ -53,10 +52,6 @@ class Template:
         self._head = b'{"version":%d' % VERSION
         self._head += b"".join(b',"%s":%s' % (word, _quote(name)) for word, name in names if name)
         self._version = b',"schemaVersion":%d' % table.version if table.version else b""
-
-    def encoder(self, ops: Collection[Op]) -> Any:
-        """The kernel's encoder for rows to which these happened."""
-        return encoder_of(self._frame, self._shape, ops)
 
     def _shape(self, op: Op) -> Shape:
         return None, self._value(op)
