@@ -5,7 +5,7 @@ use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type,
     TimestampMicrosecondType,
 };
-use arrow_array::{ArrayRef, BinaryArray, PrimitiveArray, StringArray};
+use arrow_array::{ArrayRef, BinaryArray, ListArray, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub enum Kind {
     Local,
     ClockText,
     Time,
+    /// A list of numbers.
+    Vector,
     /// A number that stands for one of these names.
     Enum {
         names: Vec<Vec<u8>>,
@@ -78,6 +80,7 @@ impl Kind {
             "local" => Kind::Local,
             "clock text" => Kind::ClockText,
             "time" => Kind::Time,
+            "vector" => Kind::Vector,
             "enum" => Kind::Enum { names: names() },
             "set" => Kind::Set { names: names() },
             _ => return None,
@@ -96,6 +99,7 @@ impl Kind {
             Kind::Date => DataType::Date32,
             Kind::Clock { utc: true } => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Kind::Clock { utc: false } | Kind::Local => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Kind::Vector => DataType::new_list(DataType::Float32, true),
             Kind::Text
             | Kind::DecimalText
             | Kind::DateText
@@ -181,6 +185,7 @@ enum Data {
     Float(Vec<f32>),
     Double(Vec<f64>),
     Bytes { ends: Vec<i32>, bytes: Vec<u8> },
+    Lists { ends: Vec<i32>, values: Vec<f32> },
 }
 
 /// A column's values so far.
@@ -201,6 +206,7 @@ impl Column {
             DataType::Decimal128(..) => Data::Int128(Vec::new()),
             DataType::Float32 => Data::Float(Vec::new()),
             DataType::Float64 => Data::Double(Vec::new()),
+            DataType::List(_) => Data::Lists { ends: Vec::new(), values: Vec::new() },
             _ => Data::Bytes { ends: Vec::new(), bytes: Vec::new() },
         };
         Column { kind, valid: Validity::default(), data }
@@ -222,6 +228,7 @@ impl Column {
             Data::Float(values) => values.resize(values.len() + count, 0.0),
             Data::Double(values) => values.resize(values.len() + count, 0.0),
             Data::Bytes { ends, bytes } => ends.resize(ends.len() + count, bytes.len() as i32),
+            Data::Lists { ends, values } => ends.resize(ends.len() + count, values.len() as i32),
         }
         self.valid.extend(false, count);
     }
@@ -237,6 +244,10 @@ impl Column {
             Data::Bytes { ends, bytes } => {
                 ends.truncate(length);
                 bytes.truncate(ends.last().map_or(0, |&end| end as usize));
+            }
+            Data::Lists { ends, values } => {
+                ends.truncate(length);
+                values.truncate(ends.last().map_or(0, |&end| end as usize));
             }
         }
     }
@@ -385,6 +396,7 @@ impl Column {
             Kind::DecimalText => text::is_plain_decimal(value).then(|| self.bytes(value))?,
             Kind::Time => self.int64(text::time(value)?),
             Kind::Bytes => None,
+            Kind::Vector => self.vector(value),
             Kind::Date => match text::day(value)? {
                 Day::Known(days) => self.int32(days),
                 Day::Impossible => zeros.count(self),
@@ -403,6 +415,20 @@ impl Column {
         }
     }
 
+    /// The numbers of a VECTOR.
+    fn vector(&mut self, value: &[u8]) -> Option<()> {
+        let Data::Lists { ends, values } = &mut self.data else {
+            return None;
+        };
+        text::vector(value, values)?;
+        if values.len() > MOST_BYTES / size_of::<f32>() {
+            return None;
+        }
+        ends.push(values.len() as i32);
+        self.valid.push(true);
+        Some(())
+    }
+
     /// The array of all values. The column is empty afterwards.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let nulls = self.valid.finish();
@@ -415,6 +441,13 @@ impl Column {
             Data::Int128(values) => primitive::<Decimal128Type>(values, nulls, type_)?,
             Data::Float(values) => primitive::<Float32Type>(values, nulls, type_)?,
             Data::Double(values) => primitive::<Float64Type>(values, nulls, type_)?,
+            Data::Lists { ends, values } => {
+                let DataType::List(field) = type_ else {
+                    return Err(ArrowError::SchemaError(format!("lists in a column of {type_}")));
+                };
+                let numbers = primitive::<Float32Type>(values, None, DataType::Float32)?;
+                Arc::new(ListArray::try_new(field, offsets(std::mem::take(ends)), numbers, nulls)?)
+            }
             Data::Bytes { ends, bytes } => {
                 let offsets = offsets(std::mem::take(ends));
                 let bytes = Buffer::from_vec(std::mem::take(bytes));

@@ -29,6 +29,9 @@ use table::{Table, Tables};
 /// A column: its name, its kind, a decimal's precision and scale, an integer's range, the names of an ENUM or SET.
 type ColumnSpec = (String, String, (u8, u8), (i64, i64), Vec<String>);
 
+/// Rows of tables by their numbers, the messages that were left, and how many zero dates became NULL.
+type Taken = (Vec<(usize, Batch)>, Vec<i32>, usize);
+
 /// Reads messages of one protocol.
 ///
 /// `scan` stops where the shape of a row is unknown. The caller then adds a table, or finds the one it has, and says
@@ -128,7 +131,7 @@ impl Kernel {
     }
 
     /// The rows of each table that has some, the messages that were left, and how many zero dates became NULL.
-    fn take(&mut self) -> PyResult<(Vec<(usize, Batch)>, Vec<i32>, usize)> {
+    fn take(&mut self) -> PyResult<Taken> {
         let mut batches = Vec::new();
         for (number, table) in self.tables.all.iter_mut().enumerate().filter(|(_, table)| table.len() > 0) {
             let rows = guarded(|| table.finish(self.before))?.map_err(fault)?;
@@ -166,7 +169,7 @@ mod tidewire_native {
 
     /// The version of the calls between tidewire and this kernel.
     #[pymodule_export]
-    const CONTRACT: u32 = 3;
+    const CONTRACT: u32 = 4;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

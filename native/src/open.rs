@@ -256,9 +256,9 @@ fn described(mut cursor: Cursor, buffer: &mut Vec<u8>) -> Option<(Shape, Vec<Vec
         shape.packed.push(BLOBS.contains(&type_));
         names.push(name);
         match cursor.peek()? {
-            b'"' => drop(cursor.string(buffer)?),
+            b'"' => cursor.string(buffer).map(|_| ())?,
             b'n' => cursor.expect(b"null")?,
-            _ => drop(cursor.number()?),
+            _ => cursor.number().map(|_| ())?,
         }
         cursor.expect(b"}")
     })?;

@@ -70,6 +70,20 @@ pub fn single(number: f64) -> Option<f32> {
     found.is_finite().then_some(found)
 }
 
+const MOST_VECTOR_BYTES: usize = 1 << 20;
+
+/// The numbers of a VECTOR, in brackets and with commas between them.
+pub fn vector(text: &[u8], numbers: &mut Vec<f32>) -> Option<()> {
+    let inner = text.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    if text.len() > MOST_VECTOR_BYTES {
+        return None;
+    }
+    for number in inner.split(|&byte| byte == b',').filter(|_| !inner.is_empty()) {
+        numbers.push(single(float(number)?)?);
+    }
+    Some(())
+}
+
 /// The whole and the fractional digits of a decimal number, and whether there is a minus before them.
 fn decimal_parts(text: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     let (negative, size) = match text.strip_prefix(b"-") {
@@ -79,7 +93,7 @@ fn decimal_parts(text: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     let whole = digits(size);
     let (whole, rest) = size.split_at(whole);
     let fraction: &[u8] = match rest.strip_prefix(b".") {
-        Some(fraction) if fraction.is_empty() => return None,
+        Some([]) => return None,
         Some(fraction) => fraction,
         None if rest.is_empty() => b"",
         None => return None,

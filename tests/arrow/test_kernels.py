@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -22,7 +23,7 @@ from tidewire.arrow import BatchDecoder, Decoded, Policy, ZeroDates
 from tidewire.arrow.kernel import KERNEL, SETTING, Kernel, chosen, description, native
 from tidewire.codec import Options, Resources, protocol
 from tidewire.errors import OptionError
-from tidewire.model import Column, Message, RowChange, TableName, TableSchema
+from tidewire.model import Bootstrap, Column, Message, RowChange, TableName, TableSchema, grammar
 from tidewire.plain import message_from_plain
 from tidewire.registry import MemoryRegistry
 
@@ -190,6 +191,29 @@ def test_the_native_kernel_leaves_no_row_of_a_server(name: str, width: str) -> N
     assert decoder._native is not None
     assert list(decoder._native.runs(batch(messages))) == []
     assert sum(rows.num_rows for _, rows in decoder._native.batches()) >= len(messages)
+
+
+@needs_native
+@pytest.mark.parametrize("encoding", ["avro", "canal-json", "craft", "open-protocol", "simple-avro", "simple-json"])
+def test_the_native_kernel_reads_vectors(encoding: str) -> None:
+    name, _, format_ = encoding.partition("-") if encoding.startswith("simple") else (encoding, "", "json")
+    columns = (Column.of("id", "int", primary_key=True), Column.of("v", "vector"))
+    table = TableSchema(TableName("s", "t"), columns, table_id=1, version=1)
+    texts = ["[1,-0.0000003,3.25]", "[]", None, "[1e39]", "[1, 2]", "[1e10,0]", "[1,]"]
+    events = [RowChange(table, 5, after={"id": number, "v": text}) for number, text in enumerate(texts)]
+    options = Options.parse({"encoding-format": format_, "max-batch-size": "1"})
+    resources = Resources(registry=MemoryRegistry())
+    with mock.patch.object(grammar.VECTOR, "matches", return_value=True), mock.patch.object(grammar, "vector"):
+        encoder = protocol(name).Encoder(options, resources)
+        messages = list(encoder.encode([*[Bootstrap(table)] * (name == "simple"), *events]))
+    first, rows = messages[: -len(events)], messages[-len(events) :]
+
+    assert_the_same(name, options, resources, first, rows)
+    decoder = BatchDecoder(name, options, resources, kernel=Kernel.NATIVE)
+    decoder.decode(batch(first))
+    assert decoder._native is not None
+    runs = decoder._native.runs(batch(rows))
+    assert [pos for start, count in runs for pos in range(start, start + count)] == [3, 4, 6]
 
 
 def test_a_setting_chooses_the_kernel() -> None:

@@ -17,7 +17,7 @@ from tidewire.errors import OptionError
 SETTING: Final = "TIDEWIRE_KERNEL"
 """The environment variable that chooses a kernel by its name."""
 
-_CONTRACT: Final = 3
+_CONTRACT: Final = 4
 """The version of the calls between tidewire and its native kernel."""
 
 

@@ -266,4 +266,5 @@ _KINDS: Final = {
     MySQLType.DATETIME: "clock",
     MySQLType.TIME: "time",
     MySQLType.JSON: "text",
+    MySQLType.VECTOR: "vector",
 }
