@@ -59,7 +59,7 @@ ALLOWED = {
         *("kafka", "model", "errors", "secrets", "storage"),
     },
     "sync": {"sync", "ddl", "model", "plain", "errors", "secrets"},
-    "load": {"load", "ddl", "arrow", "model", "storage", "errors"},
+    "load": {"load", "changefeed", "ddl", "arrow", "model", "storage", "errors"},
     "spark": {
         *("spark", "load", "sync", "ddl", "arrow", "topic", "kafka", "codec", "registry", "model", "plain", "storage"),
         "errors",

@@ -96,6 +96,9 @@ def test_rows_that_do_not_fit_are_named_with_file_and_line(spark: SparkSession, 
         ("dumpling:{dump}", ("--tables", "nothing.*"), "the dump has no table that is wanted; it has test.accounts"),
         ("dumpling:{dump}", ("--at", "5"), "5 is not a TSO"),
         ("dumpling:{dump}/nothing", (), "is not a dump that ended: it has no file metadata"),
+        ("mysql://reader:secret@127.0.0.1:1/", (), "127.0.0.1:1: Can't connect"),
+        ("tidb://reader@127.0.0.1:1/", ("-o", "no-header=true"), "no-header: it is an option of dumps"),
+        ("mysql://reader@127.0.0.1/shop", (), "filter rules choose tables"),
     ],
 )
 def test_what_is_wrong_is_said_before_spark_starts(

@@ -100,12 +100,13 @@ def load(
     master: str | None,
     config: SyncConfig,
 ) -> None:
-    """Load the tables of a dump into TARGET; a sync continues them.
+    """Load the tables of a dump or a server into TARGET; a sync continues them.
 
-    SOURCE is dumpling:FOLDER or dumpling+s3://bucket/prefix. Give the dump's own options with -o: csv-separator,
+    SOURCE is dumpling:FOLDER, dumpling+s3://bucket/prefix, or a server such as mysql://user:password@host:3306/,
+    as a changefeed's source is written. Give a dump's own options with -o: csv-separator,
     csv-delimiter, csv-null-value, csv-line-terminator, csv-output-dialect, no-header, escape-backslash, and time-zone
-    for the time zone of the session that wrote the dump. If a load was killed, give the same command again: it goes on
-    from there.
+    for the time zone of the session that wrote the dump. If a load was killed, give the same command again: a dump
+    goes on from there, MySQL and MariaDB are read anew.
 
     With --replace, tables of TARGET are loaded anew. The running sync, or the next one, fills them beside the old ones,
     reads its topic again for them, and puts them in place of the old ones when they are at the moment of all others.
@@ -188,7 +189,7 @@ def load(
         if replaces:
             _tell_replaced(left, target, shown.told)
             return
-    _tell(found, target)
+    _tell(found, target, ready.rewinds)
 
 
 def _tell_replaced(left: Asked, target: str, tell: Callable[[str], None]) -> None:
@@ -208,7 +209,7 @@ def _tell_replaced(left: Asked, target: str, tell: Callable[[str], None]) -> Non
         sys.exit(1)
 
 
-def _tell(found: Loaded, target: str) -> None:
+def _tell(found: Loaded, target: str, rewinds: bool) -> None:
     """Say what was loaded, and what does not fit."""
     moment = f"{to_datetime(found.ts):%Y-%m-%d %H:%M:%S} UTC ({found.ts})"
     if found.was_done:
@@ -216,7 +217,8 @@ def _tell(found: Loaded, target: str) -> None:
     else:
         for name, rows in sorted(found.rows.items()):
             click.echo(f"{name}: {rows:,} rows")
-        click.echo(f"loaded as of {moment}; a changefeed with --start-ts {found.ts} or earlier continues it")
+        begun = f"with --start-ts {found.ts} or earlier" if rewinds else "that began before"
+        click.echo(f"loaded as of {moment}; a changefeed {begun} continues it")
     for hold in found.holds[:_HOLDS_SHOWN]:
         click.echo(f"held {hold.id}: {hold.table}: {hold.reason}", err=True)
         click.echo(f"  {way_out(hold, target)}", err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -137,7 +137,7 @@ class _FilePlace:
     def number(self, line: int) -> int:
         return self._first_line + line
 
-    def text(self, line: int) -> str:
+    def text(self, line: int, masked: Collection[str]) -> str:
         return f"{self.name} line {self.number(line)}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -25,8 +25,11 @@ class Place(Protocol):
         """The number of a row, for its position."""
         ...
 
-    def text(self, line: int) -> str:
-        """A row in words, such as ``shop.orders.000.csv line 5`` or ``shop.orders, the row with id = 5``."""
+    def text(self, line: int, masked: Collection[str]) -> str:
+        """A row in words, such as ``shop.orders.000.csv line 5`` or ``shop.orders, the row with id = 5``.
+
+        Values of ``masked`` columns are not in it.
+        """
         ...
 
 

@@ -49,7 +49,7 @@ def _gaps(table: TableName, ts: int, first: Mapping[Partition, ReadRange], follo
     moment, at = max(late)
     reason = (
         f"{at} begins at {_text(moment)}, after the load of {_text(ts)}, and what changed in between is not in it: "
-        f"begin the changefeed with --start-ts {ts} or earlier"
+        f"begin the changefeed with --start-ts {ts} or earlier, or load again"
     )
     return [Hold(ts, Position(at.topic, at.number, first[at].start), reason, table, HoldKind.LOAD, first_ts=ts + 1)]
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from integration.mariadb import MariaDB
 from tidewire.cli.show import canonical
+from tidewire.model import TableName
 from tidewire.spark.snapshot import snapshot
 
 Row: TypeAlias = tuple[str | None, ...]
@@ -37,11 +38,14 @@ def upstream_tables(db: MariaDB, *databases: str) -> dict[str, Contents]:
         connection.close()
 
 
-def assert_lake_equals(spark: SparkSession, target: Path, wanted: Mapping[str, Contents]) -> None:
-    """The target has these tables and no others: names, keys, columns in order, and every row."""
+def assert_lake_equals(
+    spark: SparkSession, target: Path, wanted: Mapping[str, Contents], *, besides: Iterable[str] = ()
+) -> None:
+    """The target has these tables and those ``besides``: names, keys, columns in order, and every row."""
     found = snapshot(spark, str(target))
-    assert sorted(found) == sorted(wanted)
-    for name, table in found.tables.items():
+    assert sorted(found) == sorted([*wanted, *besides])
+    for name in wanted:
+        table = found.tables[TableName(*name.split("."))]
         upstream = wanted[str(name)]
         assert [column.name for column in table.schema.columns] == list(upstream.columns), name
         assert table.schema.handle_key == upstream.key, name

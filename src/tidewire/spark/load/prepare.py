@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -13,6 +13,8 @@ from tidewire.errors import LoadError, OptionError
 from tidewire.load.chunks import DumpSource
 from tidewire.load.dialect import Dialect
 from tidewire.load.dumpling import read_dump
+from tidewire.load.live import SCHEMES
+from tidewire.load.opening import open_live
 from tidewire.load.source import Source
 from tidewire.model import TableName
 from tidewire.spark.catalogs import needed_jars
@@ -34,12 +36,16 @@ _TSO_FROM: Final = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class PreparedLoad:
-    """A load that can begin. ``skipped`` are views and sequences of the dump."""
+    """A load that can begin. ``skipped`` are views and sequences of a dump.
+
+    ``rewinds``: a changefeed can begin at the moment of the load, even if that is past.
+    """
 
     uri: str
     job: Job
     load: Source
-    skipped: tuple[TableName, ...]
+    skipped: tuple[TableName, ...] = ()
+    rewinds: bool = True
 
     @property
     def needed_jars(self) -> tuple[str, ...]:
@@ -61,26 +67,14 @@ def prepared_load(
     take_over: bool = False,
     replaces: bool = False,
 ) -> PreparedLoad:
-    """Look at a dump and check all that can be checked without Spark; errors say what to do.
+    """Look at a source and check all that can be checked without Spark; errors say what to do.
 
     ``config`` is as for the sync of the target: format, mode, catalog, staging and rules must be the same. A load that
     ``replaces`` tables needs a target that a sync or load has written to, and its sync may run.
     """
-    storage, dialect = open_storage(_place(source), "source"), Dialect.parse(options)
-    dump = read_dump(storage)
-    selected = wanted_by(tables)
-    found = tuple(each for each in dump.tables if selected(each.schema.name) and config.rules.wants(each.schema.name))
-    if not found:
-        names = ", ".join(str(each.schema.name) for each in dump.tables[:20]) or "none"
-        raise LoadError(f"the dump has no table that is wanted; it has {names}")
-    ts = at if at is not None else dump.ts
-    if ts is None:
-        raise LoadError(
-            f"the dump is not from TiDB (its log: {dump.log or 'none'}), so its position is not a TSO. Give --at "
-            "with the TSO from which on the topic continues it"
-        )
-    if ts < _TSO_FROM:
-        raise OptionError("at", f"{ts} is not a TSO: TSOs of this century have 17 digits or more")
+    if at is not None and at < _TSO_FROM:
+        raise OptionError("at", f"{at} is not a TSO: TSOs of this century have 17 digits or more")
+    found = (_live if source.partition("://")[0] in SCHEMES else _dump)(source, config, tables, at, options)
     uri, asked = config.target or "", job_of(config)
     owner = owner_of(ledger_of(uri))
     job = replace(
@@ -94,7 +88,42 @@ def prepared_load(
         check_rules(ledger_of(uri), job.rules)
     check_folder(uri)
     check_catalog_answers(job.catalog)
-    return PreparedLoad(uri, job, DumpSource(storage, found, ts, dialect), dump.skipped)
+    return PreparedLoad(uri, job, found.load, found.skipped, found.rewinds)
+
+
+class _Found(NamedTuple):
+    """A source, and what a load of it must know."""
+
+    load: Source
+    skipped: tuple[TableName, ...] = ()
+    rewinds: bool = True
+
+
+def _live(source: str, config: SyncConfig, tables: Sequence[str], at: int | None, options: Mapping[str, str]) -> _Found:
+    """The tables of a server."""
+    if options:
+        raise OptionError(next(iter(options)), "it is an option of dumps; a server tells by itself what it has")
+    selected = wanted_by(tables)
+    load = open_live(source, lambda name: selected(name) and config.rules.wants(name), tuple(tables), at)
+    return _Found(load, rewinds=load.rewinds)
+
+
+def _dump(source: str, config: SyncConfig, tables: Sequence[str], at: int | None, options: Mapping[str, str]) -> _Found:
+    """The tables of a Dumpling folder."""
+    storage, dialect = open_storage(_place(source), "source"), Dialect.parse(options)
+    dump = read_dump(storage)
+    selected = wanted_by(tables)
+    found = tuple(each for each in dump.tables if selected(each.schema.name) and config.rules.wants(each.schema.name))
+    if not found:
+        names = ", ".join(str(each.schema.name) for each in dump.tables[:20]) or "none"
+        raise LoadError(f"the dump has no table that is wanted; it has {names}")
+    ts = at if at is not None else dump.ts
+    if ts is None:
+        raise LoadError(
+            f"the dump is not from TiDB (its log: {dump.log or 'none'}), so its position is not a TSO. Give --at "
+            "with the TSO from which on the topic continues it"
+        )
+    return _Found(DumpSource(storage, found, ts, dialect), dump.skipped)
 
 
 def _place(source: str) -> str:
@@ -102,4 +131,6 @@ def _place(source: str) -> str:
     for prefix in _PREFIXES:
         if source.startswith(prefix) and len(source) > len(prefix):
             return source.removeprefix(prefix)
-    raise OptionError("source", f"{source!r} is neither dumpling:FOLDER nor dumpling+s3://bucket/prefix")
+    raise OptionError(
+        "source", f"{source!r} is neither dumpling:FOLDER nor dumpling+s3://bucket/prefix, mysql:// or tidb://"
+    )

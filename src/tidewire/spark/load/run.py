@@ -54,6 +54,9 @@ from tidewire.sync.state import Hold, OnBad
 FEW_BYTES: Final = 4 << 20
 """Up to this many bytes are staged in the driver, because starting a Spark job takes longer."""
 
+FEW_ROWS: Final = 50_000
+"""As :data:`FEW_BYTES`, for sources without files."""
+
 _LOOK_SECONDS: Final = 0.5
 """How often a load looks for chunks that are done."""
 
@@ -183,7 +186,8 @@ class _Staging:
         if len(left) < len(work):
             self._observer.told(f"{len(work) - len(left)} of {len(work)} chunks were read before")
         self._report(work)
-        if opened.in_tasks and sum(each.chunk.size for each in left) > FEW_BYTES:
+        few = FEW_BYTES if any(each.chunk.files for each in left) else FEW_ROWS
+        if opened.in_tasks and sum(each.chunk.size for each in left) > few:
             self._stage_in_tasks(left, lambda: self._report(work))
         else:
             for each in left:
@@ -289,6 +293,7 @@ class _Run(_Staging):
             self._execution.take(Manifest(0), planned, {})
             if not self._is_done(moment):
                 raise LoadError(f"the tables cannot be adopted: {'; '.join(self._execution.impossible)}")
+        self._clean()
         counts = {name: target.row_count(self._job.rules.route(name)) or 0 for name in names}
         return Loaded(moment.ts, counts, 0, self._holds(moment), was_done=done)
 

@@ -91,6 +91,7 @@ class _Staging:
         self._partition = Partition(SOURCE, work.number)
         self._columns = {column.name.lower(): column for column in work.chunk.table.columns}
         self._policy = Policy(work.chunk.time_zone)
+        self._masked = frozenset(work.rules.masks(work.chunk.table))
         self._files: list[StagedFile] = []
         self._made = 0
         self._open = self._new_files()
@@ -154,7 +155,7 @@ class _Staging:
 
     def _reject(self, place: Place, line: int, reason: str, data: bytes | None) -> None:
         at, table = Position(place.name, 0, place.number(line)), self._work.chunk.table.name
-        told = f"{place.text(line)}: {reason}"
+        told = f"{place.text(line, self._masked)}: {reason}"
         if len(self._rejected) >= MOST_REJECTED:
             raise LoadError(
                 f"more than {MOST_REJECTED:,} rows of {table} do not fit, the last at {told}. Check the options of the "

@@ -19,8 +19,10 @@ from tidewire.model.values import enum_text, set_text
 
 Form: TypeAlias = Callable[[bytes, Column, tzinfo], Value]
 
+_ASKED_AS_TEXT: Mapping[MySQLType, str] = dict.fromkeys((MySQLType.FLOAT, MySQLType.DOUBLE), "{} + 0e0")
+
 _ASKED: Mapping[MySQLType, str] = {
-    **dict.fromkeys((MySQLType.FLOAT, MySQLType.DOUBLE), "{} + 0e0"),
+    **_ASKED_AS_TEXT,
     **dict.fromkeys((MySQLType.ENUM, MySQLType.SET, MySQLType.BIT), "CAST({} AS UNSIGNED)"),
 }
 
@@ -33,6 +35,11 @@ def full_name(name: TableName) -> str:
 def asked(column: Column) -> str:
     """What to select to get a column's value whole."""
     return _ASKED.get(column.type, "{}").format(quoted(column.name))
+
+
+def asked_as_text(column: Column) -> str:
+    """What to select to get a column's value as text that loses nothing: names of an ENUM or SET, bytes of a BIT."""
+    return _ASKED_AS_TEXT.get(column.type, "{}").format(quoted(column.name))
 
 
 def answer(raw: bytes | None, column: Column, zone: tzinfo) -> Value:

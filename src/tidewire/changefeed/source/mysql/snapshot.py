@@ -9,7 +9,7 @@ reader that has seen part of an earlier beginning loses the rows and tables that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -18,7 +18,7 @@ from tidewire.changefeed.source.mysql.answers import answer, asked, full_name
 from tidewire.changefeed.source.mysql.binlog import defines
 from tidewire.changefeed.source.mysql.catalog import definition, schemas_of, table_names
 from tidewire.changefeed.source.mysql.clock import at_millisecond
-from tidewire.changefeed.source.mysql.connection import Refusal, Session
+from tidewire.changefeed.source.mysql.connection import Answer, Refusal, Session
 from tidewire.changefeed.source.mysql.dialect import translated
 from tidewire.changefeed.source.mysql.follower import State
 from tidewire.changefeed.source.mysql.schemas import Schemas
@@ -45,6 +45,21 @@ def clock_ms(session: Session) -> int:
     return int(float((session.ask("SELECT UNIX_TIMESTAMP(SYSDATE(3))")[0][0] or b"0").decode()) * 1000)
 
 
+def oldest_start(session: Session) -> int:
+    """The second before the oldest statement that still runs began, or the second before now if no statement runs.
+
+    A log entry has the time at which its statement began, so whatever is logged from now on is not earlier.
+    """
+    return int(session.ask(_OLDEST_START)[0][0] or 0)
+
+
+_OLDEST_START = """
+    SELECT FLOOR(UNIX_TIMESTAMP(SYSDATE())) - COALESCE(MAX(TIME), 0) - 1 FROM information_schema.PROCESSLIST
+    WHERE ID <> CONNECTION_ID() AND USER <> 'system user' AND TIME IS NOT NULL
+    AND COMMAND NOT IN ('Sleep', 'Daemon', 'Binlog Dump', 'Binlog Dump GTID')
+"""
+
+
 def log_end(session: Session) -> tuple[str, int, str]:
     """Where the server's log ends: file, position, and the ids of all transactions in it, where MySQL tells them."""
     try:
@@ -60,7 +75,7 @@ def state_now(session: Session, settings: Settings, facts: ServerInfo, wanted: W
     names = table_names(session, wanted)
     file, position, gtid = log_end(session)
     tables = {name: text for name in names if (text := definition(session, name)) is not None}
-    _check_calm(session, settings, facts, (file, position))
+    check_calm(session, settings, facts, (file, position))
     if table_names(session, wanted) != names or list(tables) != names:
         raise TableChanged
     if facts.server.mariadb:
@@ -68,8 +83,8 @@ def state_now(session: Session, settings: Settings, facts: ServerInfo, wanted: W
     return State(file, position, gtid, after, schemas_of(session, facts, tables, after))
 
 
-def _check_calm(session: Session, settings: Settings, facts: ServerInfo, start: tuple[str, int]) -> None:
-    """``TableChanged`` where a statement that defines something runs, or has come into the log since ``start``.
+def check_calm(session: Session, settings: Settings, facts: ServerInfo, start: tuple[str, int]) -> None:
+    """Raises ``TableChanged`` if a statement that defines something runs, or has come into the log since ``start``.
 
     While it runs a table may be out of sight, and what it does is not in the log yet.
     """
@@ -103,7 +118,7 @@ class Snapshot:
         names = table_names(session, wanted)
         file, position, gtid = self._begin()
         self._tables = self._held(names)
-        _check_calm(session, settings, facts, (file, position))
+        check_calm(session, settings, facts, (file, position))
         if table_names(session, wanted) != names:
             raise TableChanged
         first = max(after + 1, at_millisecond(clock_ms(session)))
@@ -147,6 +162,11 @@ class Snapshot:
         """The tables it gives."""
         return frozenset(self._tables)
 
+    @property
+    def definitions(self) -> Mapping[TableName, str]:
+        """The CREATE TABLE of each table, as the server prints it."""
+        return self._tables
+
     def changes(self, earlier: Iterable[TableName]) -> Iterator[Upstream]:
         """The databases, the tables and their rows; ``earlier`` are tables that an attempt before this one gave.
 
@@ -159,7 +179,7 @@ class Snapshot:
         self.state = replace(self.state, ts=ts + len(statements))
         for table in self.state.schemas.tables.values():
             yield from self._rows(table)
-        self._session.ask("ROLLBACK")  # a COMMIT would put the savepoints into the log
+        self.end()
 
     def _statements(self, earlier: Iterable[TableName]) -> Iterator[Ddl]:
         schemas = self.state.schemas
@@ -176,17 +196,29 @@ class Snapshot:
         columns = [column for column in table.columns if column.generated is not Generated.VIRTUAL]
         selected = ", ".join(asked(column) for column in columns)
         zone, ts = self._facts.server.zone, self.state.ts
+        for chunk in self.stream(f"SELECT {selected} FROM {full_name(table.name)}", CHUNK_ROWS):
+            if self._is_closed():
+                return
+            for row in chunk:
+                values = zip(columns, row, strict=True)
+                after = {column.name: answer(raw, column, zone) for column, raw in values}
+                yield RowChange(table, ts, None, after, ts - 1, table.table_id)
+        self.release(table.name)
+
+    def stream(self, sql: str, chunk: int) -> Iterator[list[Answer]]:
+        """An answer as of the snapshot, in chunks, as :meth:`Session.stream` gives it."""
         try:
-            for chunk in self._session.stream(f"SELECT {selected} FROM {full_name(table.name)}", CHUNK_ROWS):
-                if self._is_closed():
-                    return
-                for row in chunk:
-                    values = zip(columns, row, strict=True)
-                    after = {column.name: answer(raw, column, zone) for column, raw in values}
-                    yield RowChange(table, ts, None, after, ts - 1, table.table_id)
+            yield from self._session.stream(sql, chunk)
         except Refusal as refusal:
             raise _disturbance(refusal) from None
-        self._session.ask(f"ROLLBACK TO SAVEPOINT {_savepoint(table.name)}")
+
+    def release(self, name: TableName) -> None:
+        """Let others alter a table and all tables before it. Their rows are not read any more."""
+        self._session.ask(f"ROLLBACK TO SAVEPOINT {_savepoint(name)}")
+
+    def end(self) -> None:
+        """End the snapshot. A COMMIT would put the savepoints into the log."""
+        self._session.ask("ROLLBACK")
 
 
 def _disturbance(refusal: Refusal) -> Exception:

@@ -15,21 +15,18 @@ from tidewire.changefeed.source.mysql.events import Idle
 from tidewire.changefeed.source.mysql.follower import Follower
 from tidewire.changefeed.source.mysql.retry import Retries
 from tidewire.changefeed.source.mysql.server import ServerInfo, look_at
-from tidewire.changefeed.source.mysql.snapshot import Snapshot, TableChanged, clock_ms, log_end, state_now
+from tidewire.changefeed.source.mysql.snapshot import (
+    Snapshot,
+    TableChanged,
+    clock_ms,
+    log_end,
+    oldest_start,
+    state_now,
+)
 from tidewire.changefeed.source.mysql.statements import Dialect, Wanted
 from tidewire.changefeed.source.mysql.uri import read_uri
 from tidewire.errors import ChangefeedError
 from tidewire.model import TableName, TableSchema
-
-_OLDEST_START = """
-    SELECT FLOOR(UNIX_TIMESTAMP(SYSDATE())) - COALESCE(MAX(TIME), 0) - 1 FROM information_schema.PROCESSLIST
-    WHERE ID <> CONNECTION_ID() AND USER <> 'system user' AND TIME IS NOT NULL
-    AND COMMAND NOT IN ('Sleep', 'Daemon', 'Binlog Dump', 'Binlog Dump GTID')
-"""
-"""The second before the oldest statement that still runs began, or before now where none does.
-
-A log entry has the time its statement began, so whatever is logged from now on is not earlier.
-"""
 
 
 def _everything(name: TableName) -> bool:
@@ -173,7 +170,7 @@ class _Reading:
         """
         settled = 0
         if facts.sees_all:
-            settled = settled_before(int(session.ask(_OLDEST_START)[0][0] or 0))
+            settled = settled_before(oldest_start(session))
         file, position, _ = log_end(session)
         if (log_number(file), position) == (log_number(follower.state.file), follower.state.position):
             yield follower.quiet(settled)

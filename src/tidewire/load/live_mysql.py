@@ -1,0 +1,161 @@
+"""A live MySQL or MariaDB server: all tables as of one consistent snapshot, read by the session that holds it.
+
+These servers have no TSO. The log gives changes the second in which their statement began. The ts of the load is
+the end of the last second that was certainly over when the snapshot was taken, so no later change has a ts up to it.
+Changes between that second and the snapshot are in the rows and in the topic: they are applied again. DDL cannot be
+applied again, so a snapshot is taken only if no DDL came into the log in these seconds.
+
+A snapshot ends with its session. So a load that was killed begins anew, with a new snapshot and a new ts. What was
+staged before is deleted first; no table has any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Final
+
+from tidewire.changefeed.source.mysql.clock import settled_before
+from tidewire.changefeed.source.mysql.connection import Session
+from tidewire.changefeed.source.mysql.retry import Retries
+from tidewire.changefeed.source.mysql.server import ServerInfo, look_at
+from tidewire.changefeed.source.mysql.snapshot import (
+    Snapshot,
+    TableChanged,
+    check_calm,
+    clock_ms,
+    log_end,
+    oldest_start,
+)
+from tidewire.changefeed.source.mysql.statements import Wanted
+from tidewire.changefeed.source.mysql.uri import Settings
+from tidewire.errors import LoadError
+from tidewire.load.live import (
+    Begun,
+    KeyRange,
+    LiveChunk,
+    LiveTable,
+    begun,
+    estimated_rows,
+    even_ranges,
+    forget,
+    integer_key,
+    server_errors,
+)
+from tidewire.load.rows import Rows
+from tidewire.load.source import Moment, Opened, Place
+from tidewire.storage import Storage
+
+_LOOK_SECONDS: Final = 0.2
+_AGAIN: Final = "its snapshot is gone, so the load begins anew"
+
+
+@dataclass(frozen=True, slots=True)
+class MysqlLoad:
+    """The wanted tables of a server, as of now. ``rules`` are what ``wanted`` is made of."""
+
+    settings: Settings
+    wanted: Wanted
+    rules: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> object:
+        """What makes two loads of a server the same."""
+        return "mysql", self.settings.address, self.rules
+
+    @property
+    def rewinds(self) -> bool:
+        """Can a changefeed begin at a past moment?"""
+        return False
+
+    def begun(self, ledger: Storage, folder: str) -> Moment | None:
+        """The moment of the run before. Its tables are there if its plan was kept."""
+        found = begun(ledger, folder)
+        return None if found is None else found.moment
+
+    @contextmanager
+    def opened(self, ledger: Storage, folder: str, told: Callable[[str], None]) -> Iterator[Opened]:
+        """The tables in a new snapshot, which ends with the block."""
+        if forget(ledger, folder):
+            told("the snapshot of an earlier run is gone: all tables are read anew")
+        with server_errors(self.settings, _AGAIN), self._snapshot(told) as (session, snapshot, ts, mariadb):
+            tables = tuple(_tables(session, snapshot, mariadb))
+            kept = Begun(ts, tables)
+            kept.keep(ledger, folder)
+            yield Opened(kept.moment, tuple(_chunks(snapshot, tables)), in_tasks=False)
+            snapshot.end()
+
+    @contextmanager
+    def _snapshot(self, told: Callable[[str], None]) -> Iterator[tuple[Session, Snapshot, int, bool]]:
+        """A snapshot, and the ts that no later change has."""
+        retries = Retries(Event())
+        while True:
+            with Session(self.settings) as session:
+                facts = look_at(session, self.settings)
+                if not facts.sees_all:
+                    raise LoadError(
+                        f"the user {self.settings.user!r} does not see what other sessions of {self.settings.address} "
+                        "run, so no second is certainly over; GRANT PROCESS ON *.* to it"
+                    )
+                try:
+                    snapshot, ts = self._taken(session, facts, told)
+                except TableChanged as failure:
+                    retries.wait(failure)
+                    continue
+                yield session, snapshot, ts, facts.server.mariadb
+                return
+
+    def _taken(self, session: Session, facts: ServerInfo, told: Callable[[str], None]) -> tuple[Snapshot, int]:
+        """A snapshot before which no DDL came that is later than its ts."""
+        start = log_end(session)[:2]
+        second = clock_ms(session) // 1000
+        over = _wait_until_over(session, second, told)
+        snapshot = Snapshot(session, self.settings, facts, self.wanted, 0, lambda: False)
+        check_calm(session, self.settings, facts, start)
+        return snapshot, settled_before(over)
+
+
+def _wait_until_over(session: Session, second: int, told: Callable[[str], None]) -> int:
+    """Wait until a second is over for all statements; the first second that is not over then."""
+    waited = False
+    pause = Event()
+    while (found := oldest_start(session)) <= second:
+        if not waited and clock_ms(session) // 1000 > second + 3:
+            waited = True
+            told("waiting for a statement that has run since before the load: see SHOW FULL PROCESSLIST on the server")
+        pause.wait(_LOOK_SECONDS)
+    return found
+
+
+def _tables(session: Session, snapshot: Snapshot, mariadb: bool) -> Iterator[LiveTable]:
+    estimates = estimated_rows(session)
+    for name, query in snapshot.definitions.items():
+        rows = estimates.get(name, 0)
+        table = LiveTable(name, query, mariadb, rows, (KeyRange(),))
+        column = integer_key(table.schema)
+        ranges = (KeyRange(),) if column is None else even_ranges(session, name, column, rows)
+        yield LiveTable(name, query, mariadb, rows, ranges)
+
+
+def _chunks(snapshot: Snapshot, tables: Sequence[LiveTable]) -> Iterator[_SnapshotChunk]:
+    """The chunks, in the order in which the snapshot gives up its tables."""
+    for table in tables:
+        schema, last = table.schema, len(table.ranges) - 1
+        for number, range_ in enumerate(table.ranges):
+            yield _SnapshotChunk(schema, range_, table.chunk_rows, number, snapshot=snapshot, is_last=number == last)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SnapshotChunk(LiveChunk):
+    """A chunk that the snapshot's session reads. After the last one of a table, the table may be altered again."""
+
+    snapshot: Snapshot = field(repr=False)
+    is_last: bool
+
+    def read(self) -> Iterator[tuple[Place, Rows]]:
+        """The rows."""
+        yield from self.batches(self.snapshot.stream)
+        if self.is_last:
+            self.snapshot.release(self.table.name)

@@ -1,0 +1,202 @@
+"""Tables of a live server that are older than their topic: loaded while programs write, then continued by a sync."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from changefeed.source.mysql.test_types import CASES
+from integration.mariadb import MariaDB, mariadb
+from integration.whole_way.comparison import assert_lake_equals, upstream_tables
+from integration.whole_way.load import BUSY, CALM, Load
+from integration.whole_way.stack import until
+from tidewire.changefeed.checkpoint import MemoryCheckpoints
+from tidewire.changefeed.runner import Runner
+from tidewire.changefeed.sink.files import FileQueue
+from tidewire.changefeed.sink.queue import QueueSink
+from tidewire.changefeed.source import open_source
+from tidewire.cli.app import app
+from tidewire.cli.show import canonical
+from tidewire.codec import Options
+from tidewire.dispatch import Dispatch, DispatchRule, Filter
+from tidewire.errors import SyncError
+from tidewire.load import live
+from tidewire.model import TableName
+from tidewire.model.tso import LOGICAL_BITS
+from tidewire.spark.ledger import ledger_of
+from tidewire.spark.load.task import ChunkWork
+from tidewire.spark.snapshot import snapshot
+
+pytestmark = [pytest.mark.slow, pytest.mark.integration]
+
+PROTOCOL = "canal-json"
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[MariaDB]:
+    with mariadb() as server:
+        yield server
+
+
+class Writer:
+    """Programs that write to a server: transactions all the time, and DDL once it is allowed."""
+
+    def __init__(self, db: MariaDB, seed: int) -> None:
+        self._load = Load(seed)
+        self._session = db.connect(init_command="SET time_zone = '+00:00'")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self.written = 0
+        self.failure: Exception | None = None
+        self._run(self._load.beginning())
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        assert self.failure is None
+
+    def wait(self, count: int) -> None:
+        """Wait until so many more transactions are written."""
+        end = self.written + count
+        until(lambda: self.failure or self.written >= end, f"{count} transactions are written")
+
+    def units(self, count: int) -> None:
+        """Transactions and DDL, after the other transactions."""
+        for unit in self._load.units(count):
+            self._run(unit)
+
+    def _write(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._run(self._load._transaction())
+                self.written += 1
+        except Exception as error:
+            self.failure = error
+
+    def _run(self, statements: Iterator[str] | Sequence[str]) -> None:
+        with self._session.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+
+class Feed:
+    """A changefeed that begins now, without what was there before."""
+
+    def __init__(self, db: MariaDB, topics: Path) -> None:
+        self._db = db
+        dispatch = Dispatch("feed", [DispatchRule(("*.*",), partition="index-value")], protocol=PROTOCOL)
+        sink = QueueSink(FileQueue(topics, "feed", 2), dispatch, Options(enable_tidb_extension=True))
+        source = open_source(f"{db.uri}?snapshot=false&time-zone=UTC")
+        self.start_ts = source.now()
+        self._runner = Runner(source, sink, Filter(), MemoryCheckpoints(), start_ts=self.start_ts, interval=0.2)
+        self._thread = threading.Thread(target=self._runner.run)
+
+    def wait(self, ts: int) -> None:
+        """Wait until it is past a moment."""
+        until(lambda: self._runner.status.checkpoint_ts > ts, f"the changefeed is past {ts}", self._error)
+
+    def wait_for_all(self) -> None:
+        """Wait until it has sent all that is written now."""
+        self.wait(open_source(self._db.uri).now() + (1000 << LOGICAL_BITS))
+
+    def _error(self) -> str:
+        return repr(self._runner.status.error)
+
+    def __enter__(self) -> Feed:
+        self._thread.start()
+        self.wait(self.start_ts)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.stop()
+        self._thread.join()
+
+
+@contextmanager
+def dying(after: int) -> Iterator[None]:
+    """A load in this process dies after so many chunks."""
+    stage, left = ChunkWork.run, [after]
+
+    def run(work: ChunkWork) -> int:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        return stage(work)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ChunkWork, "run", run)
+        yield
+
+
+def types(db: MariaDB) -> None:
+    """The table ``odd.loaded``: a column of each type, and rows of its values."""
+    columns = ", ".join(f"c{number} {type_}" for number, (type_, _) in enumerate(CASES.values()))
+    most = max(len(values) for _, values in CASES.values())
+    rows = [[[*values, "NULL"][min(row, len(values))] for _, values in CASES.values()] for row in range(most + 1)]
+    db.run(
+        "SET sql_mode = ''",
+        "CREATE DATABASE odd CHARACTER SET utf8mb4",
+        f"CREATE TABLE odd.loaded (id int PRIMARY KEY, {columns}, sum int AS (id + 1) STORED, seen int AS (id + 2))",
+        *(
+            f"INSERT INTO odd.loaded VALUES ({row}, {', '.join(values)}, DEFAULT, DEFAULT)"
+            for row, values in enumerate(rows)
+        ),
+    )
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_tables_are_loaded_while_programs_write_and_the_topic_continues_them(
+    spark: SparkSession, db: MariaDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CHUNK_ROWS", 10)
+    topics, target = tmp_path / "topics", tmp_path / "lake"
+    writer = Writer(db, 7)
+    types(db)
+    with Feed(db, topics) as feed:
+        with writer:
+            writer.wait(20)
+            with dying(4):
+                killed = run("load", f"{db.uri}?time-zone=UTC", target, "--tables", "calm.*,busy.*,odd.*")
+            assert killed.exit_code != 0
+            staged = [entry.name for entry in ledger_of(str(target)).list("loads", recursive=True)]
+            assert sum("/done/" in name for name in staged) == 4
+            with pytest.raises(SyncError, match="no publication"):
+                snapshot(spark, str(target))
+            writer.wait(20)
+            loaded = run("load", f"{db.uri}?time-zone=UTC", target, "--tables", "calm.*,busy.*,odd.*")
+            writer.wait(20)
+        assert loaded.exit_code == 0, loaded.output
+        assert "an earlier run is gone: all tables are read anew" in loaded.stdout
+        assert "a changefeed that began before continues it" in loaded.stdout
+        assert ledger_of(str(target)).list("loads", recursive=True) == []
+        writer.units(60)
+        db.run(
+            "SET sql_mode = ''",
+            "CREATE TABLE odd.synced LIKE odd.loaded",
+            "INSERT INTO odd.synced SELECT * FROM odd.loaded",
+        )
+        feed.wait_for_all()
+    synced = run("sync", f"file:{topics}", target, "--protocol", PROTOCOL, "--once")
+    assert synced.exit_code == 0, synced.output
+    listed = run("holds", "ls", target, "--output", "json")
+    assert listed.stdout == ""
+    assert_lake_equals(spark, target, upstream_tables(db, CALM, BUSY), besides=["odd.loaded", "odd.synced"])
+    found = snapshot(spark, str(target))
+    loaded_rows, synced_rows = (
+        [*canonical(found[name].orderBy("id").toArrow(), found.tables[TableName(*name.split("."))].schema, "UTC")]
+        for name in ("odd.loaded", "odd.synced")
+    )
+    assert loaded_rows == synced_rows
