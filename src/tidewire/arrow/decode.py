@@ -65,7 +65,7 @@ class Rows(NamedTuple):
         return self._flat("after")
 
     def before(self) -> pa.Table:
-        """The old rows as a flat table, as :meth:`after`; inserted rows have none. NULL where a row leaves one out."""
+        """The old rows as a flat table, as :meth:`after`; inserted rows have none. NULL if a row leaves one out."""
         return self._flat("before")
 
     def _flat(self, image: str) -> pa.Table:

@@ -30,7 +30,7 @@ class InvalidRows(ValueError):
 
 
 def read_column(values: Sequence[Any], read: Reader, type_: pa.DataType) -> tuple[pa.Array, InvalidValues]:
-    """The array of all values, NULL where one is not taken, and which those are."""
+    """The array of all values, NULL if one is not taken, and which those are."""
     try:
         return read(values), {}
     except READ_ERRORS as error:

@@ -51,12 +51,12 @@ class Policy:
         return self.zero_dates is ZeroDates.TEXT and column.type in _DATED
 
     def nulls_zeros(self, column: Column) -> bool:
-        """Do this column's dates become NULL where the calendar does not have them?"""
+        """Do this column's dates become NULL if the calendar does not have them?"""
         return self.nulls_dates and column.type in _DATED
 
     @property
     def nulls_dates(self) -> bool:
-        """Do dates become NULL where the calendar does not have them?"""
+        """Do dates become NULL if the calendar does not have them?"""
         return self.zero_dates is ZeroDates.NULL
 
     def type_of(self, column: Column) -> pa.DataType:

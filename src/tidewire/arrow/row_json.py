@@ -42,7 +42,7 @@ _NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
 
 def json_rows(images: pa.StructArray, plan: Plan, policy: Policy, absent: pa.ListArray | None = None) -> pa.StringArray:
-    """The rows of a plan as JSON objects; NULL where there is no row.
+    """The rows of a plan as JSON objects; NULL if there is no row.
 
     ``absent`` lists the numbers of the columns that a row leaves out.
     """

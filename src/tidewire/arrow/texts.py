@@ -82,7 +82,7 @@ def merged(parts: Iterable[_Part], constant: type[Any]) -> list[_Part]:
 
 
 def joined(pieces: Iterable[Piece], rows: int) -> pa.StringArray:
-    """The pieces of each row in one text, NULL where one of them is."""
+    """The pieces of each row in one text, NULL if one of them is."""
     found = merged(pieces, str)
     # Told the type of a constant Arrow is quicker than when it must find out.
     parts = [pa.scalar(piece, pa.string()) if isinstance(piece, str) else piece for piece in found]

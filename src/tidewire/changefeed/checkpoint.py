@@ -1,4 +1,4 @@
-"""How far a changefeed has come, kept where a restart finds it."""
+"""Checkpoints: how far a changefeed has come, stored for the next start."""
 
 from __future__ import annotations
 

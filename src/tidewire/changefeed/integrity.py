@@ -17,14 +17,14 @@ Check = Callable[[RowChange], RowChange]
 
 
 def check_for(options: Options) -> Check | None:
-    """What every row goes through under these options; ``None`` where checksums are not looked at."""
+    """What every row goes through under these options; ``None`` if checksums are not looked at."""
     if options.integrity_check_level is IntegrityCheck.NONE:
         return None
     return lambda change: checked(change, options)
 
 
 def checked(change: RowChange, options: Options) -> RowChange:
-    """A row whose checksums hold, or one marked as corrupted; ``ChangefeedError`` where such rows are refused.
+    """A row whose checksums hold, or one marked as corrupted; raises ``ChangefeedError`` if such rows are refused.
 
     A row that came without a checksum passes: the protocol's encoder sums it up if it sends sums.
     """

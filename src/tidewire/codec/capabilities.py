@@ -14,7 +14,7 @@ from tidewire.model import Bootstrap, Column, Ddl, EnumValue, Event, Op, Row, Ro
 from tidewire.model.types import TEXTUAL
 
 Fact = Callable[[Any], Any]
-"""Takes a fact out of an event; ``None`` where the event does not tell it."""
+"""Takes a fact out of an event; ``None`` if the event does not tell it."""
 
 
 def _columns(attribute: str) -> Fact:

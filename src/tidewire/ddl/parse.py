@@ -32,7 +32,7 @@ Edits: TypeAlias = tuple[Edit, ...]
 
 
 def edits(ddl: Ddl) -> tuple[Edit, ...]:
-    """What the event's statement does, in the order it does it; nothing where no table's shape or rows change.
+    """What the event's statement does, in the order it does it; nothing if no table's shape or rows change.
 
     A name without a database is in the event's. What cannot be understood and may touch rows is ``Impossible``; there
     is no exception.

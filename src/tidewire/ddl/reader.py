@@ -191,7 +191,7 @@ class Reader:
         self._at = len(self._tokens) - 1
 
     def index_parts(self) -> list[str | None]:
-        """The columns of an index, without lengths and directions; ``None`` where a part is an expression."""
+        """The columns of an index, without lengths and directions; ``None`` if a part is an expression."""
         return self.listed(self._index_part)
 
     def _index_part(self) -> str | None:

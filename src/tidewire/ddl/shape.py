@@ -18,7 +18,7 @@ from tidewire.model.types import FLOATS, TEMPORAL
 
 
 def altered(table: TableSchema, changes: Sequence[ColumnEdit]) -> TableSchema:
-    """The table after these changes, its keys marked anew; ``DdlMismatch`` where they do not fit it."""
+    """The table after these changes, its keys marked anew; raises ``DdlMismatch`` if they do not fit it."""
     return TableBuilder(table).changed(changes).table()
 
 

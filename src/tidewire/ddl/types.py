@@ -125,7 +125,7 @@ def read_type(reader: Reader, name: str) -> Column:
 
 
 def read_charset(reader: Reader) -> tuple[str | None, str | None] | None:
-    """A charset or a collation, the other one ``None``; nothing where none comes next.
+    """A charset or a collation, the other one ``None``; nothing if none comes next.
 
     An empty collation is the charset's own, which BINARY asks for whatever the table's is.
     """

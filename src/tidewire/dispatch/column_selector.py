@@ -43,7 +43,7 @@ class ColumnSelectors:
         self._selected = PerTable(self._select)
 
     def change(self, change: RowChange) -> RowChange:
-        """A change with the selected columns only; ``CDC:ErrColumnSelectorFailed`` where no key is left."""
+        """A change with the selected columns only; raises ``CDC:ErrColumnSelectorFailed`` if no key is left."""
         table = self.table(change.table)
         if table is change.table:
             return change

@@ -113,7 +113,7 @@ def partition_key(event: RowChange, rule: Rule) -> str:
 
 
 def columns_of(table: TableSchema, rule: Rule) -> tuple[Column, ...]:
-    """The columns whose values a rule hashes; ``OptionError`` where the table does not have them."""
+    """The columns whose values a rule hashes; raises ``OptionError`` if the table does not have them."""
     match rule.dispatcher:
         case Dispatcher.COLUMNS:
             return _named(table, rule.columns)

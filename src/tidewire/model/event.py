@@ -40,7 +40,7 @@ class RowChange:
     """One row of one table changed: an insert has no before, a delete has no after.
 
     ``table`` is the table as far as the protocol tells it. ``table_id`` is the physical id, that of the partition in
-    a partitioned table. ``commit_ts`` is ``None`` where the protocol sends none.
+    a partitioned table. ``commit_ts`` is ``None`` if the protocol sends none.
     ``handle_key_only``: the message was too large and holds the handle key's columns only.
     ``row_id`` is the integer row handle and ``row_key`` the TiKV key of the row, where a protocol sends them.
     """

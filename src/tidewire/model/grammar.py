@@ -70,7 +70,7 @@ class Form:
         return len(text) <= self.longest and self._matches(text) is not None
 
     def check(self, text: str) -> str:
-        """The text; ``ValueError`` where it is not of this form."""
+        """The text; raises ``ValueError`` if it is not of this form."""
         if not self.matches(text):
             raise ValueError(f"{shown(text)} is not {self.what}")
         return text
@@ -131,7 +131,7 @@ def integer(column: Column, number: Any) -> int:
 
 
 def floating(column: Column, number: float) -> float:
-    """The number as the column, a FLOAT or DOUBLE, holds it; ``ValueError`` where it is infinite or too large."""
+    """The number as the column, a FLOAT or DOUBLE, holds it; raises ``ValueError`` if it is infinite or too large."""
     if not math.isfinite(number):
         raise ValueError(f"{number} is not a number that MySQL has" if number != number else "the number is too large")
     if column.type is not MySQLType.FLOAT:
@@ -210,7 +210,7 @@ READERS: Final[Mapping[MySQLType, Callable[[Column, str], Value]]] = {
 
 
 def read_text(column: Column, text: str) -> Value:
-    """The value behind a text; ``ValueError`` where it is not one of the column's type.
+    """The value behind a text; raises ``ValueError`` if it is not one of the column's type.
 
     >>> read_text(Column.of("price", "decimal(10,2)"), "1.50")
     Decimal('1.50')

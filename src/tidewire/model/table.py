@@ -184,7 +184,7 @@ class TableSchema:
 
     @property
     def handle_key(self) -> tuple[str, ...]:
-        """The columns that identify a row, in table order; empty where there are none."""
+        """The columns that identify a row, in table order; empty if there are none."""
         return tuple(column.name for column in self.columns if column.handle_key)
 
     @property

@@ -108,14 +108,14 @@ def float32(number: float) -> float:
 
 
 def enum_text(index: int, elements: tuple[str, ...]) -> str | None:
-    """The name behind an ENUM's index; empty for 0, ``None`` where the list does not tell."""
+    """The name behind an ENUM's index; empty for 0, ``None`` if the list does not tell."""
     if index == 0:
         return ""
     return elements[index - 1] if 0 < index <= len(elements) else None
 
 
 def set_text(mask: int, elements: tuple[str, ...]) -> str | None:
-    """The names behind a SET's mask, joined by commas; ``None`` where the list does not tell."""
+    """The names behind a SET's mask, joined by commas; ``None`` if the list does not tell."""
     if mask >> len(elements):
         return None
     return ",".join(element for bit, element in enumerate(elements) if mask >> bit & 1)

@@ -45,7 +45,7 @@ def event_to_plain(event: Event) -> PlainDict:
 
 
 def event_from_plain(plain: Mapping[str, Any]) -> Event:
-    """The event a dict stands for; ``ValueError`` where it stands for none."""
+    """The event a dict stands for; raises ``ValueError`` if it stands for none."""
     read = _READERS.get(plain.get("kind", ""))
     if read is None:
         raise ValueError(f"an event's kind is one of {', '.join(_READERS)}, not {plain.get('kind')!r}")

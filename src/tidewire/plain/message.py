@@ -18,7 +18,7 @@ def message_to_plain(message: Message) -> dict[str, Any]:
 
 
 def message_from_plain(plain: Mapping[str, Any]) -> Message:
-    """The message a dict stands for; ``ValueError`` where it stands for none."""
+    """The message a dict stands for; raises ``ValueError`` if it stands for none."""
     if "key" not in plain and "value" not in plain:
         raise ValueError("a message line has a key or a value")
     headers = tuple((name, base64.b64decode(data)) for name, data in plain.get("headers", ()))

@@ -60,7 +60,7 @@ class PlanSettings:
 class Publication:
     """The tables as of one moment of the upstream.
 
-    ``ts`` is ``None`` where the protocol has no watermarks, and no moment can be named. ``held`` gives the ts of tables
+    ``ts`` is ``None`` if the protocol has no watermarks, and no moment can be named. ``held`` gives the ts of tables
     that are behind it. ``rows_since`` gives the ts from which on changes are there, for tables whose older rows are
     missing.
     """

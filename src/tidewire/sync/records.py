@@ -88,7 +88,7 @@ Document = TypeVar("Document")
 
 
 class Codec(NamedTuple):
-    """How values of a type are written and read; ``None`` where they are written or read as they are."""
+    """How values of a type are written and read; ``None`` if they are written or read as they are."""
 
     pack: Pack | None
     unpack: Unpack | None

@@ -251,7 +251,7 @@ class Rules:
         return replace(table, columns=columns, indexes=indexes)
 
     def masked_column(self, name: TableName, column: Column) -> Column | None:
-        """A column as its target has it, nothing where it has none."""
+        """A column as its target has it, nothing if it has none."""
         rule = self.of(name)
         mask = rule.of(column.name)
         if mask is None:

@@ -255,7 +255,7 @@ class TargetTables:
         return [done for step in steps for done in _FOLLOW[type(step)](self, step)]
 
     def published(self) -> list[tuple[TableName | None, TableSchema]]:
-        """The tables there are, each with its name upstream, folded; nothing where upstream has it no more."""
+        """The tables there are, each with its name upstream, folded; nothing if upstream has it no more."""
         copies = [(name, copy.table) for name, copy in self.by_name.items() if copy is not None]
         return [*copies, *((None, table) for table in self.kept)]
 

@@ -76,7 +76,7 @@ class Appending:
         return self._tail(topic, partition).end
 
     def add(self, at: Position, message: Message) -> None:
-        """One more message; ``TopicError`` where its offset is not the next one."""
+        """One more message; raises ``TopicError`` if its offset is not the next one."""
         tail = self._tail(at.topic, at.partition)
         if at.offset != tail.end:
             raise TopicError(at.topic, _misplaced(at, tail.end))

@@ -170,7 +170,7 @@ def _modify_column(scene: Scene, table: Table, tick: Tick) -> Iterator[Statement
 
 
 def widened(narrow: Column) -> Column | None:
-    """The column with room for more values, all present ones unchanged; ``None`` where there is no such type."""
+    """The column with room for more values, all present ones unchanged; ``None`` if there is no such type."""
     match narrow.type:
         case MySQLType.TINYINT | MySQLType.SMALLINT | MySQLType.MEDIUMINT | MySQLType.INT:
             return replace(narrow, type=_WIDER[narrow.type], length=None)

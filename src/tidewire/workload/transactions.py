@@ -70,7 +70,7 @@ class Writer:
         self._raw = raw
 
     def changes(self, table: Table, deed: Deed) -> Iterator[RowChange]:
-        """Do something to a table; nothing where there is no row to do it to."""
+        """Do something to a table; nothing if there is no row to do it to."""
         yield from _DEEDS[deed](self, table)
 
     def _insert(self, table: Table) -> Iterator[RowChange]:

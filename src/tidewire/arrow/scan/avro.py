@@ -61,7 +61,7 @@ class Scanner:
         return left
 
     def _find(self, key: bytes | None, value: bytes | None) -> _Shape | None:
-        """The shape of messages whose parts begin so; ``None`` where only the codec knows what to do."""
+        """The shape of messages whose parts begin so; ``None`` if only the codec knows what to do."""
         try:
             return self._shape(self._schema(key), self._schema(value))
         except DecodeError:
@@ -100,7 +100,7 @@ class Registered(NamedTuple):
 
     @classmethod
     def of(cls, schema: str) -> Registered:
-        """The schema with this text; ``DecodeError`` where the codec knows no such schema."""
+        """The schema with this text; raises ``DecodeError`` if the codec knows no such schema."""
         layout = read_layout(schema, 0)
         return cls(layout, _fields(read_json(schema.encode("utf-8", "surrogatepass"), PROTOCOL)))
 
@@ -156,7 +156,7 @@ def _field(type_: Any) -> Field:
 
 
 class _RecordPlan(Plan):
-    """A plan whose images are tuples of raw values in the columns' order, or empty where no column is known."""
+    """A plan whose images are tuples of raw values in the columns' order, or empty if no column is known."""
 
     def __init__(self, table: TableSchema, record: Registered, policy: Policy) -> None:
         slots = {slot.name: (slot, field.type) for slot, field in zip(record.layout.slots, record.fields, strict=True)}
@@ -181,7 +181,7 @@ class _Deleted:
         self._read = compile_reader(key.fields, _values(key.row))
 
     def row(self, pos: int, key: bytes | None, value: bytes | None) -> BufferedRow | None:
-        """A message's row; ``None`` where the message is left alone."""
+        """A message's row; ``None`` if the message is left alone."""
         before = self._read(key or b"", HEADER.size)
         commit_ts = CONTROL.unpack(value)[1] if value else None
         if commit_ts is not None and commit_ts > _LATEST:
@@ -208,7 +208,7 @@ class _Changed:
         self._checksum: Callable[[Any], Any] | None = None if about[2] is None else about[2].interpret
 
     def row(self, pos: int, key: bytes | None, value: bytes | None) -> BufferedRow | None:
-        """A message's row; ``None`` where the message is left alone."""
+        """A message's row; ``None`` if the message is left alone."""
         same, row, before, word, commit_ts, checksum = self._read(value or b"", HEADER.size)
         if self._read_key is not None and self._read_key(key or b"", HEADER.size) != same:
             return None

@@ -166,7 +166,7 @@ class Scanner:
         return left
 
     def _changes(self, data: bytes) -> list[_Change] | None:
-        """The rows of a message, ``None`` where it holds anything else."""
+        """The rows of a message, ``None`` if it holds anything else."""
         if data[0] != VERSION:
             return None
         length, end = trailing_uvarint(data, 1)
@@ -254,7 +254,7 @@ def _put(pos: int, changes: Sequence[_Change], groups: Groups) -> None:
 
 
 def _uvarints(raw: bytes) -> Sequence[int]:
-    """All the numbers there; ``ValueError`` where one is cut off or too large."""
+    """All the numbers there; raises ``ValueError`` if one is cut off or too large."""
     if raw.isascii():
         return raw
     numbers = []
@@ -338,7 +338,7 @@ def _places(raw: bytes, count: int) -> list[tuple[int | None, int, int]]:
 
 
 def _cells(data: bytes, start: int, end: int, count: int) -> _Image:
-    """Lengths and values of a group; ``ValueError`` where they do not fill it exactly."""
+    """Lengths and values of a group; raises ``ValueError`` if they do not fill it exactly."""
     raw = data[start : start + count]
     short = raw.isascii()
     if short:

@@ -113,7 +113,7 @@ class Scanner:
         return left
 
     def _rows(self, pos: int, key: bytes, value: bytes) -> list[tuple[TuplePlan, BufferedRow]]:
-        """All rows of a message; ``ValueError`` where anything in it is not a row that can be taken."""
+        """All rows of a message; raises ``ValueError`` if anything in it is not a row that can be taken."""
         if not key.startswith(VERSION):
             raise ValueError("another version")
         keys, values = _frames(key, len(VERSION)), _frames(value, 0)

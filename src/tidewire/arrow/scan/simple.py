@@ -55,7 +55,7 @@ class SimpleScanner(ABC, Generic[_K, _S]):
 
     @abstractmethod
     def row(self, pos: int, value: bytes) -> tuple[Plan, BufferedRow] | None:
-        """The row of a message and its plan; ``None`` where the message is left alone."""
+        """The row of a message and its plan; ``None`` if the message is left alone."""
 
     def scan(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], groups: Groups, start: int = 0
@@ -79,7 +79,7 @@ class SimpleScanner(ABC, Generic[_K, _S]):
                 groups[plan].append(row)
 
     def find(self, key: _K, name: TableName, version: int, table_id: int) -> Table[_S] | None:
-        """The table of rows with such a key, from now on in ``tables``; ``None`` where its schema has not come by."""
+        """The table of rows with such a key, from now on in ``tables``; ``None`` if its schema has not come by."""
         schema = self._schemas.find(name, version, table_id)
         if schema is None:
             return None

@@ -72,7 +72,7 @@ class Scanner(SimpleScanner[tuple[bytes, bytes, int, int], _Shape]):
         return _Shape(schema, self.policy)
 
     def row(self, pos: int, value: bytes) -> tuple[Plan, BufferedRow] | None:
-        """The row of a message and its plan; ``None`` where the message is left alone."""
+        """The row of a message and its plan; ``None`` if the message is left alone."""
         if not value.startswith(_START):
             return None
         key, word, commit_ts, location, key_only, checksum, at = _read_head(value, len(_START))
@@ -90,7 +90,7 @@ class Scanner(SimpleScanner[tuple[bytes, bytes, int, int], _Shape]):
         return shape.plan, (pos, 0, op, commit_ts, table.partition, key_only is True, after, before)
 
     def _table(self, key: tuple[bytes, bytes, int, int]) -> Table[_Shape] | None:
-        """The table of a row, ``None`` where its schema has not come by or it names none for sure."""
+        """The table of a row, ``None`` if its schema has not come by or it names none for sure."""
         database, name, version, table_id = key
         if version < 0:
             return None

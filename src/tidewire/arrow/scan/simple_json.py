@@ -90,7 +90,7 @@ class Scanner(SimpleScanner[tuple[str, str, int, int], _Shape]):
         return _Shape(schema, self.policy)
 
     def row(self, pos: int, value: bytes) -> tuple[Plan, BufferedRow] | None:
-        """The row of a message and its plan; ``None`` where the message is left alone."""
+        """The row of a message and its plan; ``None`` if the message is left alone."""
         message = _parse(value)
         after, before, commit_ts = message.data, message.old, message.commitTs
         op = _OPS[message.type, after is not None, before is not None]
@@ -118,7 +118,7 @@ class Scanner(SimpleScanner[tuple[str, str, int, int], _Shape]):
         return shape.plan, (pos, 0, op, commit_ts, table.partition, message.handleKeyOnly is True, after, before)
 
     def _table(self, key: tuple[str, str, int, int]) -> Table[_Shape] | None:
-        """The table of a row, ``None`` where its schema has not come by or it names none for sure."""
+        """The table of a row, ``None`` if its schema has not come by or it names none for sure."""
         database, name, version, table_id = key
         # The codec tells 0 from -0; this parser does not.
         if not 0 < version < 1 << 64 or not table_id or not -1 << 63 <= table_id < 1 << 63:
@@ -127,7 +127,7 @@ class Scanner(SimpleScanner[tuple[str, str, int, int], _Shape]):
 
 
 def _members(text: bytes) -> int:
-    """How many members all objects have together; ``ValueError`` where that is hard to tell.
+    """How many members all objects have together; raises ``ValueError`` if that is hard to tell.
 
     In JSON only a member's name ends in a quote before a colon, unless the quote is escaped. The parser keeps the last
     of several members of one name and does not tell, so what it found is compared with what is there.

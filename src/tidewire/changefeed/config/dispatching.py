@@ -41,7 +41,7 @@ class Dispatching:
 
 
 def dispatching(settings: Settings) -> Dispatching:
-    """The parsed objects of some settings; ``ChangefeedError`` where a pattern or an expression is wrong."""
+    """The parsed objects of some settings; raises ``ChangefeedError`` if a pattern or an expression is wrong."""
     return Dispatching(
         _filter(settings),
         _dispatch(settings) if settings.topic else None,

@@ -16,7 +16,7 @@ from tidewire.secrets import MASK, Secret, SecretURI, redacted
 
 Section = TypeVar("Section")
 Naming: TypeAlias = Callable[[Field[Any]], tuple[str, ...]]
-"""What a document may call a field, first the name it is written by; nothing where it has no word for it."""
+"""The names of a field in a document, first the one it is written by; empty if the document does not have it."""
 
 _LARGEST = 2**64 - 1
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}")

@@ -32,7 +32,7 @@ class Routing:
 
     @classmethod
     def parse(cls, rules: Iterable[DispatchRule], *, case_sensitive: bool = False) -> Routing:
-        """Routing by those of the rules that have a target; ``CDC:ErrInvalidTableRoutingRule`` where one is wrong."""
+        """Routing by the rules that have a target; raises ``CDC:ErrInvalidTableRoutingRule`` if one is wrong."""
         routed = ((number, rule) for number, rule in enumerate(rules) if rule.target_schema or rule.target_table)
         return cls(tuple(_route(number, rule, case_sensitive) for number, rule in routed))
 

@@ -27,7 +27,7 @@ class KafkaSettings:
     """How to reach a broker and how to write to it. Times are seconds.
 
     ``partition_num`` is ``None`` if it was not given: an existing topic keeps its count, a new one gets three.
-    ``kafka_version`` is ``None`` where the broker is asked.
+    ``kafka_version`` is ``None`` if the broker is asked.
     """
 
     brokers: tuple[str, ...]
@@ -93,7 +93,7 @@ class Settings:
     """A changefeed's configuration, resolved: the URI has won over the file, and defaults are filled in.
 
     Exactly one of ``kafka``, ``file_topic`` and ``storage`` is there, none of them for ``blackhole``. ``topic`` is the
-    default topic and empty where there are no topics. ``protocol`` is TiCDC's plain name, without aliases, and empty
+    default topic and empty if there are no topics. ``protocol`` is TiCDC's plain name, without aliases, and empty
     for a blackhole that was given none we can write. ``options`` name no topic: Avro's differ from table to table.
     ``config`` is what is kept and shown: as given, without what does not belong to the sink.
     """

@@ -21,7 +21,7 @@ _GRACE_SECONDS = 30
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens; ``CDC:ErrServeHTTP`` where the address cannot be had. Port 0 takes any that is free."""
+    """A listening socket; raises ``CDC:ErrServeHTTP`` if the address cannot be used. Port 0 takes any free port."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)

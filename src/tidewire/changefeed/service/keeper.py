@@ -49,7 +49,7 @@ class Keeper:
             return True
 
     def failed(self, key: FeedKey, error: Exception) -> float | None:
-        """A run ended with an error: how long to wait before the next, or ``None`` where there will be none."""
+        """A run ended with an error: how long to wait before the next, or ``None`` if there will be none."""
         with self._lock:
             feed = self.store.get(key)
             if feed is None or not feed.state.runs:
@@ -149,7 +149,7 @@ class KeptCheckpoints:
         self._runner = runner
 
     def load(self) -> Checkpoint | None:
-        """The last checkpoint; ``None`` where no reading has left a place to go on at."""
+        """The last checkpoint; ``None`` if no reading has left a place to go on at."""
         return None if self._checkpoint.place is None else self._checkpoint
 
     def save(self, checkpoint: Checkpoint) -> None:

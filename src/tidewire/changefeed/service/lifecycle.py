@@ -66,7 +66,7 @@ UPDATABLE = frozenset({State.STOPPED, State.FAILED})
 
 
 def moved(state: State, move: Move) -> State:
-    """Where a move leads; ``CDC:ErrChangefeedUpdateRefused`` where it leads nowhere."""
+    """Where a move leads; raises ``CDC:ErrChangefeedUpdateRefused`` if it leads nowhere."""
     after = MOVES.get((state, move))
     if after is None:
         froms = " or ".join(before for before in State if (before, move) in MOVES)

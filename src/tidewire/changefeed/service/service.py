@@ -205,7 +205,7 @@ class Service:
         return is_synced(limits, progress.checkpoint.ts, view.resolved_ts, progress.synced_ts, self.now())
 
     def verify(self, namespace: str, wanted: Wanted) -> MatchedTables:
-        """The tables a changefeed would have; ``ChangefeedError`` where it could not be made."""
+        """The tables a changefeed would have; raises ``ChangefeedError`` if it could not be made."""
         config = replace(wanted.config, ignore_ineligible_table=True)
         asked = replace(wanted, changefeed_id=wanted.changefeed_id or "verify", config=config)
         _, tables = self._check(namespace, asked)

@@ -82,7 +82,7 @@ class Store:
             os.close(self._owned)
 
     def add(self, feed: Feed) -> None:
-        """Keep a new changefeed; ``CDC:ErrChangeFeedAlreadyExists`` where its id is taken."""
+        """Keep a new changefeed; raises ``CDC:ErrChangeFeedAlreadyExists`` if its id is taken."""
         row = _row(feed)
         marks = ", ".join(f":{name}" for name in row)
         try:

@@ -113,7 +113,7 @@ class FieldReader:
         self._check = _CHECKS.get(type_)
 
     def read(self, cursor: Cursor) -> Any:
-        """The next field's value; ``None`` where a union is null."""
+        """The next field's value; ``None`` if a union is null."""
         data, start = cursor.data, cursor.at
         # That a message ends too early is left to fastavro to find.
         if self._is_union and start < len(data) and data[start] not in _BRANCHES:

@@ -52,7 +52,7 @@ class RecordSchema:
 
 
 def key_schema(table: TableSchema, options: Options) -> RecordSchema | None:
-    """The schema of a table's keys; ``None`` where the table has no primary key."""
+    """The schema of a table's keys; ``None`` if the table has no primary key."""
     columns = [column for column in table.columns if column.primary_key]
     return _record(table, columns, (), options, lambda fields: fields) if columns else None
 

@@ -53,7 +53,7 @@ class _Cell(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """When and where an event happened; names are ``None`` where there are none."""
+    """When and where an event happened; names are ``None`` if there are none."""
 
     commit_ts: int
     type: EventType

@@ -75,7 +75,7 @@ class _Walk:
         self._done = 0
 
     def fields(self) -> Iterator[Field]:
-        """All fields; ``DecodeError`` where the message cannot be read on."""
+        """All fields; raises ``DecodeError`` if the message cannot be read on."""
         version = read_version(self._data).cursor(self._data)
         number = version.uvarint()
         yield self._field(version, "version", str(number))

@@ -47,7 +47,7 @@ class Format(Protocol):
         ...
 
     def load(self, data: bytes, part: str) -> Wire:
-        """A wire message from bytes; ``DecodeError`` where they are none."""
+        """Parse a wire message; raises ``DecodeError`` if the bytes are not valid."""
         ...
 
     def write_value(self, column: Column, value: Any, zone: str) -> Any:

@@ -37,7 +37,7 @@ class CsvEncoder:
         self._special = re.compile(rb"\\|\r|\n|" + re.escape(self._delimiter))
 
     def header(self, table: TableSchema) -> bytes:
-        """The record before all others in a file, empty where none is wanted."""
+        """The record before all others in a file, empty if none is wanted."""
         if not self._config.output_field_header:
             return b""
         names = ["ticdc-meta$operation", "ticdc-meta$table", "ticdc-meta$schema"]

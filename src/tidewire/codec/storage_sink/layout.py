@@ -76,7 +76,7 @@ def index_path(folder: str) -> str:
 
 
 def file_number(name: str) -> int:
-    """The number in a file's name; 0 where it is not a file of rows."""
+    """The number in a file's name; 0 if it is not a file of rows."""
     found = _DATA_FILE.fullmatch(name)
     return int(found["number"]) if found and found["writer"] is None else 0
 

@@ -24,7 +24,7 @@ _MORE_DIGITS = 4
 
 
 def strict(function: Function) -> Function:
-    """The function that is NULL where one of its arguments is."""
+    """The function that is NULL if one of its arguments is."""
 
     def nullable(*arguments: Sql) -> Sql:
         return None if None in arguments else function(*arguments)

@@ -76,7 +76,7 @@ class _Parser:
         return self._primary()
 
     def _extended(self, node: Node, power: int) -> Node | None:
-        """The expression with the next operator and its right side; ``None`` where none binds so strongly."""
+        """The expression with the next operator and its right side; ``None`` if none binds so strongly."""
         word = self.cursor.peek().word
         if word == "COLLATE":
             self.cursor.next()

@@ -130,7 +130,7 @@ def _padded(left: bool) -> Function:
 
 @strict
 def locate(wanted: Sql, value: Sql, start: Sql = 1) -> Sql:
-    """LOCATE: where a text begins in another one, 0 where it does not."""
+    """LOCATE: where a text begins in another one, 0 if it does not."""
     one, other = text_of(wanted), text_of(value)
     needle, straw = (folded(text.text, common_collation(one, other)) for text in (one, other))
     begin = _whole(start) - 1

@@ -22,7 +22,7 @@ def _of_timestamp(part: Callable[[Timestamp], Sql]) -> Function:
 
 
 def _of_day(part: Callable[[datetime.date], Sql]) -> Function:
-    """A function of a day that is in the calendar; NULL where it is not."""
+    """A function of a day that is in the calendar; NULL if it is not."""
 
     def on_calendar(timestamp: Timestamp) -> Sql:
         try:

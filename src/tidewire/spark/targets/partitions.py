@@ -169,7 +169,7 @@ def _clock(unit: str) -> Callable[[pa.Array, int], pa.Array]:
 
 
 def _masked(numbers: npt.NDArray[Any], values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Numbers as an array that is NULL where other values are."""
+    """Numbers as an array that is NULL if other values are."""
     return pa.array(numbers, mask=pc.is_null(values).to_numpy(zero_copy_only=False)).cast(type_)
 
 

@@ -39,7 +39,7 @@ _OTHER: Mapping[str, DdlType] = {
 
 
 def alter_type(tokens: Sequence[Token]) -> DdlType | None:
-    """The action of an ALTER TABLE, from the tokens behind the table's name; ``None`` where TiDB has none for it."""
+    """The action of an ALTER TABLE, from the tokens behind the table's name; ``None`` if TiDB has none for it."""
     found = [action for part in parts(tokens) for action in _actions(part)]
     kinds = [action for action in found if action is not None]
     if len(kinds) > 1:

@@ -41,7 +41,7 @@ def _named(session: Session, kind: str) -> list[TableName]:
 
 
 def definition(session: Session, name: TableName) -> str | None:
-    """A table's CREATE TABLE as the server prints it; ``None`` where it is gone."""
+    """A table's CREATE TABLE as the server prints it; ``None`` if it is gone."""
     try:
         rows = session.ask(f"SHOW CREATE TABLE {full_name(name)}")
     except Refusal as refusal:

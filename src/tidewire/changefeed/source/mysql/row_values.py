@@ -22,7 +22,7 @@ Read: TypeAlias = Callable[[bytes, int], tuple[Value, int]]
 
 
 class Field(NamedTuple):
-    """A column of a packed image: the name its value goes by, ``None`` where it is not wanted, and how to read it."""
+    """A column of a packed image: the name its value goes by, ``None`` if it is not wanted, and how to read it."""
 
     name: str | None
     read: Read

@@ -26,7 +26,7 @@ class Reader(Protocol):
         ...
 
     def read(self, offsets: Mapping[Partition, int]) -> Iterator[tuple[Position, Message]]:
-        """Some of what comes next in each partition, in the order of its offsets; nothing where nothing is new."""
+        """Some of what comes next in each partition, in the order of its offsets; nothing if nothing is new."""
         ...
 
     def ends(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
