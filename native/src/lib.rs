@@ -13,6 +13,7 @@ mod json;
 mod open;
 mod protocol;
 mod reader;
+mod simple;
 mod simple_avro;
 mod simple_json;
 mod table;

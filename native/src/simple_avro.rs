@@ -5,6 +5,7 @@ use crate::column::{Column, Kind, Zeros};
 use crate::image::Bytes;
 use crate::protocol::{Protocol, Unread, bounded, is_text};
 use crate::reader::Reader;
+use crate::simple::{Header, is_on_clock};
 use crate::table::{Head, Image, Op, Tables};
 use ahash::AHashMap;
 
@@ -76,12 +77,6 @@ impl Protocol for SimpleAvro {
     fn forget(&mut self) {
         self.known.clear();
     }
-}
-
-struct Header {
-    op: Op,
-    commit_ts: i64,
-    key_only: bool,
 }
 
 /// What stands before the images; names, id and version go to `key`.
@@ -218,8 +213,7 @@ fn value(reader: &mut Reader, column: &mut Column, zeros: &mut Zeros, zone: &[u8
         BYTES if column.kind == Kind::Bytes => column.bytes(reader.bytes()?),
         TIMESTAMP if matches!(column.kind, Kind::Clock { utc: true } | Kind::Local) => {
             let found = reader.bytes()?;
-            // Python moves values of another zone than the server's.
-            (found == zone || found == b"Local" || found.is_empty()).then_some(())?;
+            is_on_clock(found, zone).then_some(())?;
             column.text(reader.bytes()?, zeros)
         }
         UNSIGNED if column.kind == Kind::Wide => column.unsigned(reader.signed()? as u64),

@@ -5,6 +5,7 @@ use crate::image::{Bytes, Member, full};
 use crate::json::Cursor;
 use crate::open::base64;
 use crate::protocol::{Protocol, Unread, bounded, utf8};
+use crate::simple::{Header, is_on_clock};
 use crate::table::{Head, Image, Op, Tables};
 use crate::text;
 use ahash::AHashMap;
@@ -77,12 +78,6 @@ impl Protocol for SimpleJson {
     fn forget(&mut self) {
         self.known.clear();
     }
-}
-
-struct Header {
-    op: Op,
-    commit_ts: i64,
-    key_only: bool,
 }
 
 /// What stands before the images; names, id and version go to `key`.
@@ -234,8 +229,7 @@ fn value(cursor: &mut Cursor, column: &mut Column, zeros: &mut Zeros, reader: &m
         Kind::Clock { utc: true } | Kind::Local if cursor.pass(b"{\"location\":") => {
             let found = cursor.string(reader.buffer)?;
             let zone = found.get(reader.buffer);
-            // Python moves values of another zone than the server's.
-            (zone == reader.zone || zone == b"Local" || zone.is_empty()).then_some(())?;
+            is_on_clock(zone, reader.zone).then_some(())?;
             cursor.expect(b",\"value\":")?;
             let found = cursor.string(reader.buffer)?;
             column.text(found.get(reader.buffer), zeros)?;
