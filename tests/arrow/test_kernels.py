@@ -20,6 +20,7 @@ import topic_files
 from fuzz_kernels import cases, given
 from scanner_checks import NATIVE_IS_HERE, batch, damaged_messages, identical
 from tidewire.arrow import BatchDecoder, Decoded, Policy, ZeroDates
+from tidewire.arrow import native as native_rows
 from tidewire.arrow.kernel import KERNEL, SETTING, Kernel, chosen, description, native
 from tidewire.codec import Options, Resources, protocol
 from tidewire.errors import OptionError
@@ -191,6 +192,20 @@ def test_the_native_kernel_leaves_no_row_of_a_server(name: str, width: str) -> N
     assert decoder._native is not None
     assert list(decoder._native.runs(batch(messages))) == []
     assert sum(rows.num_rows for _, rows in decoder._native.batches()) >= len(messages)
+
+
+@needs_native
+@pytest.mark.parametrize("most", [1 << 26, 1 << 12])
+def test_compressed_messages_are_read_as_far_as_they_fit(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_rows, "_MOST_UNPACKED", most)
+    options, resources, messages = given("canal-json", "types.lz4.ticdc")
+    plain = given("canal-json", "types.compatible.ticdc")[2][:2]  # the codec refuses what is not compressed
+
+    assert_the_same("canal-json", options, resources, [*messages, *plain])
+    decoder = BatchDecoder("canal-json", options, resources, kernel=Kernel.NATIVE)
+    assert decoder._native is not None
+    left = sum(count for _, count in decoder._native.runs(batch(messages)))
+    assert (left < len(messages) // 4) == (most == 1 << 26)
 
 
 @needs_native

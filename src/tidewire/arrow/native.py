@@ -6,7 +6,7 @@ says which table the row is of, and the kernel learns that rows with the same by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
@@ -21,6 +21,7 @@ from tidewire.arrow.temporal import zoned
 from tidewire.arrow.types import UNSIGNED_BIGINT, arrow_type
 from tidewire.codec.avro.decoder import Decoder as AvroDecoder
 from tidewire.codec.base import Decoder
+from tidewire.codec.compression import decompress
 from tidewire.codec.options import Compression, IntegrityCheck, Options
 from tidewire.codec.simple.decoder import Decoder as SimpleDecoder
 from tidewire.errors import DecodeError, SchemaUnknown
@@ -33,6 +34,12 @@ _KEPT: Final = 1024
 
 _MOST_LEARNT: Final = 32
 """A message with more unknown shapes is left to Python; later messages teach the others."""
+
+_PACKED_WHOLE: Final = frozenset({"canal-json", "simple-avro", "simple-json"})
+"""The protocols that compress a whole message. Open Protocol compresses each of its events."""
+
+_MOST_UNPACKED: Final = 1 << 26
+"""So many bytes of a batch are unpacked at once; what is beyond is left to Python, which holds less at a time."""
 
 _UTC: Final = "UTC"
 _LOCAL: Final = "local"
@@ -66,9 +73,17 @@ class NativeRows:
     """Takes the rows of known shapes out of batches of messages."""
 
     def __init__(
-        self, name: str, policy: Policy, decoder: Decoder, plan_of: Callable[[TableSchema], Plan], *, before: bool
+        self,
+        name: str,
+        policy: Policy,
+        decoder: Decoder,
+        plan_of: Callable[[TableSchema], Plan],
+        *,
+        before: bool,
+        compression: Compression = Compression.NONE,
     ) -> None:
         self._name = name
+        self._compression = compression
         self._policy = policy
         self._decoder = decoder
         self._plan_of = plan_of
@@ -92,9 +107,11 @@ class NativeRows:
             self._forget()
         self._kernel.forget()  # What a schema's version means is the codec's to say, which forgets old schemas.
         keys, values = (messages.column(part).cast(pa.binary()) for part in ("key", "value"))
+        packed = self._compression is not Compression.NONE
+        plain = pa.array(_unpacked(values.to_pylist(), self._compression), pa.binary()) if packed else values
         self._left: list[int] = []
         start = learnt = 0
-        while (stop := self._kernel.scan(keys, values, start)) is not None:
+        while (stop := self._kernel.scan(keys, plain, start)) is not None:
             learnt = learnt + 1 if stop[0] == start else 1
             start, sub = stop
             if sub is not None and learnt <= _MOST_LEARNT and self._learn(_message(keys, values, start), sub):
@@ -200,13 +217,30 @@ def native_rows(
     before: bool,
 ) -> NativeRows | None:
     """The native kernel for messages of a protocol; None if it does not read them."""
-    if options.large_message_handle_compression is not Compression.NONE:
+    compression = options.large_message_handle_compression
+    if compression is not Compression.NONE and name not in _PACKED_WHOLE:
         return None
     if options.integrity_check_level is not IntegrityCheck.NONE:
         return None
     if name not in kernel.native().PROTOCOLS:
         return None
-    return NativeRows(name, policy, decoder, plan_of, before=before)
+    return NativeRows(name, policy, decoder, plan_of, before=before, compression=compression)
+
+
+def _unpacked(values: Iterable[bytes | None], compression: Compression) -> Iterator[bytes]:
+    """Values as they were before they were compressed; nothing in place of those that are left to Python."""
+    room = _MOST_UNPACKED
+    for value in values:
+        found = _decompressed(value, compression) if value and room > 0 else b""
+        room -= len(found)
+        yield found
+
+
+def _decompressed(value: bytes, compression: Compression) -> bytes:
+    try:
+        return decompress(value, compression)
+    except ValueError:  # It is for the codec to say why.
+        return b""
 
 
 def _message(keys: pa.BinaryArray, values: pa.BinaryArray, place: int) -> Message:
