@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from changefeed.source.mysql.test_types import CASES
+from integration.fake_tidb import fake_tidb
 from integration.mariadb import MariaDB, mariadb
 from integration.whole_way.comparison import assert_lake_equals, upstream_tables
 from integration.whole_way.load import BUSY, CALM, Load
@@ -26,10 +27,11 @@ from tidewire.cli.show import canonical
 from tidewire.codec import Options
 from tidewire.dispatch import Dispatch, DispatchRule, Filter
 from tidewire.errors import SyncError
-from tidewire.load import live
+from tidewire.load import live, live_tidb
 from tidewire.model import TableName
 from tidewire.model.tso import LOGICAL_BITS
 from tidewire.spark.ledger import ledger_of
+from tidewire.spark.load import run as loading
 from tidewire.spark.load.task import ChunkWork
 from tidewire.spark.snapshot import snapshot
 
@@ -200,3 +202,53 @@ def test_tables_are_loaded_while_programs_write_and_the_topic_continues_them(
         for name in ("odd.loaded", "odd.synced")
     )
     assert loaded_rows == synced_rows
+
+
+def test_chunks_of_tidb_are_read_in_tasks_as_of_one_tso(
+    spark: SparkSession, db: MariaDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_tidb, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(live_tidb, "MOST_CHUNKS", 7)
+    target, password = tmp_path / "lake", "very secret"
+    names = ", ".join(f"({number}, 'v{number}')" for number in range(-20, 20))
+    db.run(
+        "DROP DATABASE IF EXISTS shop",
+        "CREATE DATABASE shop CHARACTER SET utf8mb4",
+        "CREATE TABLE shop.numbers (id bigint PRIMARY KEY, v varchar(9))",
+        "CREATE TABLE shop.words (v varchar(9) COLLATE utf8mb4_general_ci, id int, PRIMARY KEY (v, id))",
+        "CREATE TABLE shop.bytes (b varbinary(9) PRIMARY KEY, v varchar(9), twice int AS (length(v) * 2) STORED)",
+        f"INSERT INTO shop.numbers VALUES {names}",
+        "INSERT INTO shop.words SELECT IF(id % 2, v, UPPER(v)), id FROM shop.numbers",
+        "INSERT INTO shop.bytes (b, v) SELECT CONCAT(UNHEX('00FF'), v), v FROM shop.numbers",
+        "ANALYZE TABLE shop.numbers, shop.words, shop.bytes",
+        f"CREATE OR REPLACE USER reader IDENTIFIED BY '{password}'",
+        "GRANT SELECT ON *.* TO reader",
+    )
+    first = open_source(db.uri).now()
+    with fake_tidb(db.port, first) as tidb:
+        uri = f"mysql://reader:{password.replace(' ', '%20')}@127.0.0.1:{tidb.port}/"
+        with dying(3):
+            assert run("load", uri, target, "--tables", "shop.*").exit_code != 0
+        tidb.ts = second = first + (5 << LOGICAL_BITS)
+        with dying(2):
+            continued = run("load", uri, target, "--tables", "shop.*")
+        assert "3 of 24 chunks were read before" in continued.stdout
+        assert {*tidb.snapshots} == {first}
+        tidb.collected, tidb.life_time = first, "1m0s"
+        monkeypatch.setattr(loading, "FEW_ROWS", 0)
+        kept = [ledger_of(str(target)).read(entry.name) for entry in ledger_of(str(target)).list(recursive=True)]
+        refused = run("load", uri, target, "--tables", "shop.*", "--at", first)
+        loaded = run("load", uri, target, "--tables", "shop.*")
+
+    assert refused.exit_code == 2
+    assert "garbage collection has passed the TSO of the load" in refused.stderr
+    assert "SET GLOBAL tidb_gc_life_time = '24h' on the server, then load at a later TSO" in refused.stderr
+    assert loaded.exit_code == 0, loaded.output
+    assert (
+        f"garbage collection has passed the TSO {first} of the earlier run: all tables are read anew" in loaded.stdout
+    )
+    assert f"a changefeed with --start-ts {second} or earlier continues it" in loaded.stdout
+    assert (tidb.unguarded, len({*tidb.sampled})) == ([], 3)
+    assert_lake_equals(spark, target, upstream_tables(db, "shop"))
+    assert not any(password.encode() in (data or b"") for data in kept)
+    assert password not in refused.output + loaded.output
