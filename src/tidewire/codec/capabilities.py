@@ -26,7 +26,7 @@ def _columns(attribute: str) -> Fact:
 
 
 def _scales(event: RowChange) -> dict[str, int] | None:
-    """The digits behind the point; none is what a type without a word about it has."""
+    """The digits behind the point; types that do not declare any are not listed."""
     return {column.name: column.decimal for column in _sent(event) if column.decimal} or None
 
 

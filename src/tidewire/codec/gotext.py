@@ -104,7 +104,7 @@ def plain_number(number: float, *, single: bool = False) -> str:
 
 
 def plain_integer(number: int, *, signed: bool = True) -> str:
-    """An integer of 64 bits; one with a sign may be an unsigned one too."""
+    """An integer of 64 bits. A leading minus sign does not mean that the column is signed."""
     if not (-1 << 63 if signed else 0) <= operator.index(number) < 1 << 64:
         raise ValueError("not a 64-bit integer")
     return f"{number:d}"

@@ -178,7 +178,7 @@ class Catalogue:
 
     def _create(self, edit: CreateTable, statement: Statement) -> list[Step]:
         if (found := self.find(edit.table.name)) is not None:
-            self.notes.append(f"{found.name} is there already; its CREATE TABLE at {statement.ts} is passed over")
+            self.notes.append(f"{found.name} exists already; its CREATE TABLE at {statement.ts} is skipped")
             return []
         table = edit.table
         self.beginnings[table.name.folded] = Beginning(statement.ts, Origin.CREATE)
@@ -223,7 +223,7 @@ class Catalogue:
             after = altered(before, edit.changes)
             columns = column_steps(before, edit.changes, now=statement.now)
         except DdlMismatch as error:
-            self.notes.append(f"{error}; the ALTER TABLE at {statement.ts} is passed over")
+            self.notes.append(f"{error}; the ALTER TABLE at {statement.ts} is skipped")
             return []
         if statement.tells(edit.name):
             after = statement.told(after)

@@ -207,7 +207,7 @@ class _PlanBuilder(Intake):
         self.holds.add(Hold(ts - 1, found.at, reason, name, HoldKind.STATEMENT, first_ts=ts, last_ts=ts))
 
     def _edits(self, found: FoundDdl) -> tuple[Edit, ...]:
-        """What a statement does, without what was passed over."""
+        """What a statement does, without the parts that were skipped."""
         does = self.settings.understand(found.ddl)
         if self.settings.has_watermarks:
             does = self.catalogue.after_loads(does, self.ts_of(found))
@@ -249,7 +249,7 @@ class _PlanBuilder(Intake):
                 continue
             reason = f"{objection}: {found.ddl.query}"
             if self.settings.on_bad is OnBad.SKIP:
-                self.notes.append(f"{found.at}: passed over, {reason}")
+                self.notes.append(f"{found.at}: skipped, {reason}")
             else:
                 self._hold_statement(found, reason, name, ts)
 

@@ -48,7 +48,7 @@ def from_toml(text: str, over: ReplicaConfig = DEFAULT) -> Reading:
 
 
 def from_json(document: Mapping[str, Any], over: ReplicaConfig = DEFAULT) -> Reading:
-    """A configuration from a ``replica_config`` of the Open API, where unknown keys are passed over with a warning."""
+    """A configuration from a ``replica_config`` of the Open API, where unknown keys are ignored with a warning."""
     config, unknown, unused = _read(document, over, json_names, INVALID_PARAM, "replica_config")
     warned = (f"replica_config has unknown keys, which are ignored: {listed(unknown)}",) if unknown else ()
     return Reading(config, warned + _unused(unused))
