@@ -6,6 +6,7 @@ Each case is a row of the table in :mod:`tidewire.spark.ledger`.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from scripted import OPTIONS, Script, table
 from sync_checks import synced
+from tidewire.errors import Fenced
 from tidewire.model import DdlType
 from tidewire.spark.ledger import ledger_of, newest_plan, plan_numbers
 from tidewire.spark.loop import Job, PassReport, Point
@@ -138,3 +140,27 @@ def test_a_step_that_proves_impossible_holds_its_table_alone(
     assert (str(hold.table), hold.kind) == ("shop.a", "statement")
     assert "MODIFY COLUMN" in hold.reason
     assert len(plan_numbers(ledger_of(str(target)))) <= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [2, 3])
+def test_a_driver_that_sleeps_between_steps_does_not_hold_what_a_newer_one_renamed(
+    spark: SparkSession, tmp_path: Path, step: int
+) -> None:
+    topics, target = script(tmp_path / "topics"), tmp_path / "target"
+    job = replace(JOB, parallel=1)
+
+    class Sleeps(Dies):
+        """Sleeps at a step until a newer driver has done everything, and goes on."""
+
+        def reached(self, point: Point) -> None:
+            with suppress(Death):
+                super().reached(point)
+                return
+            synced(spark, topics, target, job, take_over=True)
+
+    with pytest.raises(Fenced):
+        synced(spark, topics, target, job, Sleeps(Point.STEP, step))
+
+    assert rows(spark, target) == EXPECTED
+    assert not synced(spark, topics, target, job).holds

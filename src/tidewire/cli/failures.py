@@ -35,6 +35,10 @@ _ADVICE: Final[Mapping[str, str]] = {
     ),
     "UnknownHostException": "check the name of the server",
     "NotAuthorizedException": "check the credentials in the settings of the catalog",
+    **dict.fromkeys(
+        ("PSQLException", "RESTException", "SQLException", "SdkClientException"),
+        "check the address, the credentials and the settings of the catalog",
+    ),
     **dict.fromkeys(("ForbiddenException", "AccessDeniedException"), "check the rights of the user"),
     "OutOfMemoryError": "give Spark more memory, such as --spark spark.driver.memory=4g",
     **dict.fromkeys(

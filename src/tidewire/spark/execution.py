@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from tidewire.arrow.policy import Policy
@@ -131,11 +132,13 @@ class Execution:
         while True:
             merges = [step for step in planned.steps if isinstance(step, Merge)]
             known = {rejected.at for rejected in manifest.rejected}
-            found = [each for each in self._applier.invalid_changes(merges) if each.at not in known]
+            invalid = self._patiently(partial(self._applier.invalid_changes, merges))
+            found = [each for each in invalid if each.at not in known]
             if not found:
                 return manifest, planned
-            epoch, messages = self._ledger.epoch.number, self._messages(found)
-            path = write_rejects(self._ledger.storage, epoch, manifest.batch, found, messages)
+            messages = self._patiently(partial(self._messages, found))
+            kept = partial(write_rejects, self._ledger.storage, self._ledger.epoch.number, manifest.batch)
+            path = self._patiently(partial(kept, found, messages))
             manifest = replace(
                 manifest,
                 rejected=(*manifest.rejected, *found),
@@ -212,10 +215,13 @@ class Execution:
         if kept.before is not None:
             self.state = kept.before
         for name in _tables(kept.steps):
-            if self._target.exists(name):
-                self._target.fence(name, self._tag(kept, "fence"))
+            self._patiently(partial(self._fence, name, kept))
         self._observer.reached(Point.FENCED)
         self._carry_out(kept, {})
+
+    def _fence(self, name: TableName, kept: KeptPlan) -> None:
+        if self._target.exists(name):
+            self._target.fence(name, self._tag(kept, "fence"))
 
     def _carry_out(self, kept: KeptPlan, seconds: dict[str, float]) -> Planned | None:
         """Do the steps of a plan and publish what they led to.
@@ -239,6 +245,7 @@ class Execution:
         seconds["apply"] = seconds.get("apply", 0.0) + time.perf_counter() - began
         failed = {id_: outcome for id_, outcome in outcomes.items() if isinstance(outcome, StepImpossible)}
         if failed:
+            self._patiently(self._ledger.epoch.look)  # a newer driver may have renamed or dropped the table
             return self._plan_again(kept, failed, seconds)
         self._observer.reached(Point.APPLIED)
         self._publish(kept, {id_: outcome for id_, outcome in outcomes.items() if isinstance(outcome, Outcome)})
@@ -255,8 +262,7 @@ class Execution:
         assert kept.manifest is not None
         self._impossible |= {id_: failure.reason for id_, failure in failed.items()}
         for name in sorted({name for failure in failed.values() for name in failure.tables}):
-            if self._target.exists(name):
-                self._target.fence(name, self._tag(kept, "fence"))
+            self._patiently(partial(self._fence, name, kept))
         self.state = kept.before
         planned = self.plan(kept.manifest)
         again = self._keep(self._kept_plan(planned, kept.manifest))
@@ -274,7 +280,7 @@ class Execution:
         tables = {}
         for table in kept.publication.tables:
             name = table.schema.name
-            self._versions[name] = self._versions.get(name) or self._target.version(name)
+            self._versions[name] = self._versions.get(name) or self._patiently(partial(self._target.version, name))
             tables[name] = PublishedTable(table.schema, self._versions[name], table.mode, table.held, table.rows_since)
         self._published = Published(kept.sequence, kept.publication.ts, tables)
         published = self._published
@@ -286,7 +292,7 @@ class Execution:
         self._patiently(lambda: self._ledger.clean(kept))
         for name in _tables(kept.steps):
             self._upkeep.changed(name)
-        self._upkeep.thin()
+        self._patiently(self._upkeep.thin)
         self._source.committed(self.next_offsets)
         self._observer.reached(Point.CLEANED)
 
@@ -338,7 +344,7 @@ class Execution:
         """How many rows the tables have that a plan changed, if the target knows."""
         route = self._job.rules.route
         merged = {step.table.name for step in planned.steps if isinstance(step, Merge)}
-        counts = {name: self._count(route(name)) for name in merged}
+        counts = {name: self._patiently(partial(self._count, route(name))) for name in merged}
         return {name: count for name, count in counts.items() if count is not None}
 
     def _count(self, name: TableName) -> int | None:

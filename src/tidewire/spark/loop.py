@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -279,7 +280,7 @@ class Loop:
     def _fold_waiting(self) -> None:
         """Join the staged files of tables that have waited long."""
         folder, state = f"{self._ledger.epoch.number:08}/{self._passes:08}", self.execution.state
-        pending, gone = folded(self.storage, folder, state.pending)
+        pending, gone = self._patiently(lambda: folded(self.storage, folder, state.pending))
         if gone:
             self.execution.change(replace(state, pending=pending), gone)
 
@@ -288,9 +289,9 @@ class Loop:
         name = self._upkeep.due()
         if name is None or self._stopping.is_set():
             return
-        self._ledger.epoch.look()
-        if self._target.exists(name):
-            self._tended(self._upkeep.tend(name))
+        self._patiently(self._ledger.epoch.look)
+        if self._patiently(lambda: self._target.exists(name)):
+            self._tended(self._patiently(lambda: self._upkeep.tend(name)))
         else:
             self._upkeep.forget(name)
 
@@ -323,7 +324,7 @@ class Loop:
             for line in answer.lines if request.verb != "maintain" else ():
                 self._observer.told(f"{request.verb}: {line}")
             self._observer.reached(Point.REQUESTED)
-            self._ledger.answer(request.id, answer)
+            self._patiently(partial(self._ledger.answer, request.id, answer))
         return moved
 
     def read_again(self, messages: Mapping[Position, str]) -> None:

@@ -21,6 +21,7 @@ _LONGEST_PAUSE: Final = 30.0
 _UNREACHABLE: Final = frozenset(
     {
         "ConnectException",
+        "ConnectionClosedException",
         "HttpHostConnectException",
         "NoHttpResponseException",
         "NoRouteToHostException",
@@ -33,6 +34,7 @@ _UNREACHABLE: Final = frozenset(
         "SocketTimeoutException",
         "SQLTransientConnectionException",
         "TTransportException",
+        "TruncatedChunkException",
         "UnknownHostException",
     }
 )

@@ -108,6 +108,7 @@ def test_credentials_that_end_soon_are_renewed(seconds: int, soon: bool) -> None
         ("When uploading part for key 'x' in bucket 'b': AWS Error SLOW_DOWN during UploadPart operation: slow", True),
         ("AWS Error SERVICE_UNAVAILABLE (HTTP status 503) during PutObject operation", True),
         ("AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 7, Couldn't connect to server", True),
+        ("AWS Error UNKNOWN (HTTP status 400) during GetObject: Unable to parse ExceptionName: ExpiredToken", True),
         ("AWS Error ACCESS_DENIED during PutObject operation: Access Denied", False),
         ("AWS Error NO_SUCH_BUCKET during PutObject operation", False),
         ("No space left on device", False),

@@ -50,6 +50,7 @@ _SOON: Final = 600.0
 _UNAVAILABLE: Final = re.compile(
     r"AWS Error (SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|NETWORK_CONNECTION|REQUEST_TIME|THROTTLING"
     r"|EXPIRED_TOKEN)"
+    r"|ExceptionName: (ExpiredToken|RequestExpired)"
     r"|curlCode: \d+|HTTP status code:? (429|5\d\d)|[Rr]etry policy exhausted"
 )
 

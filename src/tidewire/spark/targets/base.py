@@ -52,6 +52,9 @@ _WRONG: Final = (
 )
 """Java exceptions that are not a matter of luck: the same commit raises them again."""
 
+_LONGEST: Final = 200
+"""Characters of what a Java exception says that are told."""
+
 _FAULTS: Final = (AttributeError, TypeError, NameError, LookupError, AssertionError)
 """Faults in the program that makes a commit, raised before anything is sent."""
 
@@ -360,7 +363,9 @@ def tried(name: TableName, place: str, attempt: Callable[[bool], str], look: Cal
     assert trouble is not None
     found = look()
     if found is None:
-        raise SyncError(f"{name} in {place} could not be committed: {_line(trouble)}") from trouble
+        raise SyncError(
+            f"{name} in {place} could not be committed: {_line(trouble)}; check the store and the catalog"
+        ) from trouble
     return found
 
 
@@ -376,6 +381,7 @@ def root_cause(error: BaseException) -> str:
     found = type(error).__name__
     while java is not None:
         text = str(java.getMessage() or "").strip().partition("\n")[0]
+        text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
         found = f"{java.getClass().getSimpleName()}: {text}" if text else found
         java = java.getCause()
     return found
