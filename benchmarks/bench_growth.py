@@ -88,7 +88,7 @@ class Meter:
         self.batches.append(took | {f"{name} s": value for name, value in report.seconds.items()})
         self.last = (time.perf_counter(), cpu_seconds())
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """Note the time of maintenance, which comes between two batches and counts with the next one."""
         if self.batches and line.startswith("maintenance of "):
             self.batches[-1]["maintain s"] = time.perf_counter() - self.last[0]

@@ -44,7 +44,7 @@ class Reports:
         """A pass is done."""
         self.all.append(report)
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """There is something to say to people."""
         self.lines.append(line)
 

@@ -40,7 +40,7 @@ class Killer:
     def finished(self, report: PassReport) -> None:
         """A pass is done."""
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """There is something to say."""
 
 

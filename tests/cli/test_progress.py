@@ -110,10 +110,10 @@ def test_many_tables_and_holds_fit_the_screen_and_those_that_matter_stay() -> No
 def test_what_is_waited_for_is_shown_until_the_pass_goes_on() -> None:
     console = Console(file=StringIO(), force_terminal=True, width=150)
     shown = Screen(console, "lake")
-    shown.told("starting Spark")
+    shown.note("starting Spark")
     shown.begin(has_watermarks=True)
 
-    shown.told("waiting: Kafka at here:9092: connection refused")
+    shown.note("waiting: Kafka at here:9092: connection refused")
     with console.capture() as waiting:
         console.print(shown.picture())
     shown.reached(Point.STAGED)
@@ -173,7 +173,7 @@ def test_a_pass_with_something_to_say_makes_a_line_at_once() -> None:
 
 def test_every_line_has_a_time() -> None:
     written = Written()
-    written.lines.told("waiting: a store")
+    written.lines.note("waiting: a store")
     written.lines.finished(replace(BUSY, holds=(HOLD,), rejected_total=3))
 
     note, line = map(json.loads, written.texts)

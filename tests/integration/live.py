@@ -36,7 +36,7 @@ class Follower:
         if self.running is not None and report.applied >= self.end:
             self.running.stop()
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """There is something to say to people."""
 
     def wait(self, ts: int) -> None:

@@ -126,7 +126,7 @@ class Told(Silent):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """Remember a line."""
         self.lines.append(line)
 

@@ -29,7 +29,7 @@ from tidewire.spark.maintain import (
     TableUpkeep,
     Upkeep,
     maintain,
-    told,
+    upkeep_line,
 )
 from tidewire.spark.maintain.run import Maintenance
 from tidewire.spark.publications import Publications
@@ -499,4 +499,4 @@ def test_what_goes_wrong_with_a_table_is_only_told(tmp_path: Path) -> None:
     upkeep = Upkeep(Every.parse("1b"), Nothing(broken=True), open_storage(tmp_path))  # type: ignore[arg-type]
 
     assert upkeep.tend(A) == TableUpkeep(A, problem="the store does not answer")
-    assert told(upkeep.tend(A)) == f"maintenance of {A}: the store does not answer"
+    assert upkeep_line(upkeep.tend(A)) == f"maintenance of {A}: the store does not answer"

@@ -52,7 +52,7 @@ class Listener:
             self.reports.append(report)
             self._changed.notify_all()
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """There is something to say."""
 
     def wait(self, ts: int) -> None:

@@ -90,7 +90,7 @@ class _Recorder:
     def reached(self, point: Point) -> None:
         """Only finished passes count."""
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """Only finished passes count."""
 
     def finished(self, report: PassReport) -> None:

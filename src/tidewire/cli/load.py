@@ -165,8 +165,8 @@ def load(
             replaces=replaces,
         )
         for skipped in ready.skipped:
-            shown.told(f"{skipped} is a view or a sequence, and left out")
-        shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
+            shown.note(f"{skipped} is a view or a sequence, and left out")
+        shown.note("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
         with (
             spark_session(
                 "tidewire load", signals, master=master, conf=LIGHT | dict(config.spark) | conf, jars=ready.needed_jars
@@ -187,7 +187,7 @@ def load(
             else:
                 left = replace_tables(own, place, ready.job, ready.load, shown, on_progress=shown.progress)
         if replaces:
-            _tell_replaced(left, target, shown.told)
+            _tell_replaced(left, target, shown.note)
             return
     _tell(found, target, ready.rewinds)
 
@@ -243,7 +243,7 @@ class _Lines:
     def __init__(self) -> None:
         self._written = float("-inf")
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         self._write({"note": line})
 
     def progress(self, found: LoadProgress) -> None:
@@ -283,7 +283,7 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         self._console.print(line)
 
     def progress(self, found: LoadProgress) -> None:

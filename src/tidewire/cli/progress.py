@@ -43,7 +43,7 @@ class Progress(Protocol):
         """A pass is done."""
         ...
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """There is something to say, such as what the sync waits for."""
         ...
 
@@ -88,7 +88,7 @@ class Lines:
     def reached(self, point: Point) -> None:
         """Only finished passes make a line."""
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """Write a note."""
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         self._write(json.dumps({"time": now, "note": line}, ensure_ascii=False))
@@ -138,7 +138,7 @@ class Screen:
         if self._live is not None:
             self._live.stop()
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """Print a line, or show it below the table."""
         self._doing = line
         if self._live is None:

@@ -213,7 +213,7 @@ def sync(
     )
     _check_protocol(asked, ctx)
     with stopping() as signals, progress(target) as shown:
-        shown.told(secrets.hide(f"reading {source.partition('?')[0]}"))
+        shown.note(secrets.hide(f"reading {source.partition('?')[0]}"))
         try:
             from tidewire.spark.prepare import prepared
             from tidewire.spark.services import check_master
@@ -222,9 +222,9 @@ def sync(
             raise missing(error, "sync") from error
         with closing(prepared(asked, take_over=take_over)) as ready:
             for note in ready.notes:
-                shown.told(note)
+                shown.note(note)
             check_master(master)
-            shown.told("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
+            shown.note("starting Spark" if master.startswith("local") else f"starting Spark on {master}")
             conf, jars = LIGHT | dict(config.spark) | conf, ready.needed_jars
             with spark_session("tidewire sync", signals, master=master, conf=conf, jars=jars) as spark:
                 state = _run(spark, ready, shown, signals, once=once, take_over=take_over)
@@ -256,7 +256,7 @@ def _run(
         def stop() -> bool:
             begun: bool = loop.is_driving
             if begun:
-                shown.told("stopping after this pass; Ctrl-C once more stops at once")
+                shown.note("stopping after this pass; Ctrl-C once more stops at once")
                 loop.stop()
             return begun
 

@@ -27,7 +27,7 @@ from tidewire.ddl.edits import (
 from tidewire.ddl.indexes import begins_constraint, covers_all_rows, read_constraint
 from tidewire.ddl.reader import Reader
 from tidewire.ddl.table_builder import PRIMARY
-from tidewire.ddl.tables import Element, keys_of, read_element, told
+from tidewire.ddl.tables import Element, keys_of, read_element, with_sent_charset
 from tidewire.ddl.types import read_charset, sized
 from tidewire.model import Generated, Index, TableName, TableSchema
 
@@ -100,7 +100,7 @@ def _add_element(statement: _Alter, element: Element, if_not_exists: bool) -> No
     if not isinstance(element, Definition):
         statement.changes += [element.add] if element.add else []
         return
-    column = sized(told(element.column, statement.schema), "utf8mb4")
+    column = sized(with_sent_charset(element.column, statement.schema), "utf8mb4")
     if column.generated is Generated.STORED:
         statement.refuse(f"the values of the new column {column.name!r} are computed, and no message has them")
     elif column.generated is None and element.numbered:
@@ -154,7 +154,7 @@ def _change(statement: _Alter) -> None:
 
 
 def _redefine(statement: _Alter, name: str, definition: Definition, if_exists: bool) -> None:
-    column = sized(told(definition.column, statement.schema), "utf8mb4")
+    column = sized(with_sent_charset(definition.column, statement.schema), "utf8mb4")
     statement.changes.append(ChangeColumn(name, column, _place(statement.reader), if_exists))
     statement.changes += keys_of(definition)
 

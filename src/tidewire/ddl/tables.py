@@ -25,8 +25,8 @@ def read_element(reader: Reader) -> Element:
     return read_constraint(reader) if begins_constraint(reader) else read_column(reader)
 
 
-def told(column: Column, schema: TableSchema | None) -> Column:
-    """A column with the charset its table gives it, where a protocol sends the table along with the statement."""
+def with_sent_charset(column: Column, schema: TableSchema | None) -> Column:
+    """A column with the charset from the table that a protocol sends along with the statement, if it does."""
     if schema is None or column.type not in TEXTUAL or column.charset is not None:
         return column
     for known in schema.columns:
@@ -92,7 +92,7 @@ def _table(
     for element in elements:
         clustered = clustered and element.clustered
         if isinstance(element, Definition):
-            column = settled(sized(told(element.column, schema), charset), charset, collation)
+            column = settled(sized(with_sent_charset(element.column, schema), charset), charset, collation)
             changes.append(AddColumn(column))
             declared += keys_of(element)
         elif element.add is not None:

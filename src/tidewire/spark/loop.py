@@ -34,7 +34,7 @@ from tidewire.spark.job import Job
 from tidewire.spark.ledger import RULES, Answer, KeptRules, Ledger, Request
 from tidewire.spark.legacy import legacy_rules
 from tidewire.spark.load.replace import Replacement, clean_finished
-from tidewire.spark.maintain import Every, Maintained, MaintenanceSettings, TableUpkeep, Upkeep, maintain, told
+from tidewire.spark.maintain import Every, Maintained, MaintenanceSettings, TableUpkeep, Upkeep, maintain, upkeep_line
 from tidewire.spark.patience import Patience
 from tidewire.spark.report import Observer, PassReport, Point, Silent, describe, report_of
 from tidewire.spark.requests import REPLACE, carry_out
@@ -77,7 +77,7 @@ class Loop:
         self._job = job
         self._observer = observer
         self._stopping = threading.Event()
-        self._patiently = Patience(job.patience, self._stopping, observer.told)
+        self._patiently = Patience(job.patience, self._stopping, observer.note)
         self._driving = threading.Event()
         self._passes = 0
         self._rest = 0.0
@@ -103,7 +103,7 @@ class Loop:
             job.owner(self._source),
             jvm=java_process(self._spark),
             take_over=take_over,
-            tell=self._observer.told,
+            tell=self._observer.note,
         )
         settings = ApplySettings(Policy(job.time_zone), self.storage)
         with closing(opened) as ledger, closing(Applier(target, settings, job.parallel)) as applier:
@@ -163,7 +163,7 @@ class Loop:
         """Say which tables lack rows from before the topic."""
         state = self.execution.state
         for name, ts in sorted(incomplete(state.tables, state.beginnings).items()):
-            self._observer.told(missing_rows(name, ts))
+            self._observer.note(missing_rows(name, ts))
 
     def _mode_by(self, rules: Rules, name: TableName) -> str:
         return self._job.mode_of(name, rules)
@@ -297,7 +297,7 @@ class Loop:
 
     def _tended(self, done: TableUpkeep) -> None:
         self.execution.tended(done)
-        self._observer.told(told(done))
+        self._observer.note(upkeep_line(done))
 
     @property
     def _upkeep_tag(self) -> CommitTag:
@@ -322,7 +322,7 @@ class Loop:
                     continue
                 answer = Answer(True, lines)
             for line in answer.lines if request.verb != "maintain" else ():
-                self._observer.told(f"{request.verb}: {line}")
+                self._observer.note(f"{request.verb}: {line}")
             self._observer.reached(Point.REQUESTED)
             self._patiently(partial(self._ledger.answer, request.id, answer))
         return moved

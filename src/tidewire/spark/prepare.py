@@ -160,7 +160,7 @@ def driven(loop: Loop, observer: Observer, *, once: bool, take_over: bool) -> St
     except SyncError as error:
         if not (loop.is_stopping and getattr(error.__cause__, "transient", False)):
             raise
-        observer.told(f"stopped while waiting: {error.__cause__}")
+        observer.note(f"stopped while waiting: {error.__cause__}")
         return None
 
 

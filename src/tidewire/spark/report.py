@@ -70,7 +70,7 @@ class Observer(Protocol):
         """A pass is done."""
         ...
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """Receive a note for people, such as what the sync waits for."""
         ...
 
@@ -84,7 +84,7 @@ class Silent:
     def finished(self, report: PassReport) -> None:
         """A pass is done."""
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """There is something to say to people."""
 
 

@@ -104,7 +104,7 @@ class RunningSync:
         try:
             with closing(ready), ready.loop(spark, self._recorder) as loop:
                 for note in ready.notes:
-                    self._recorder.told(note)
+                    self._recorder.note(note)
                 with self._changing:
                     self._loop = loop
                     if self._stop_asked:

@@ -55,7 +55,7 @@ class Recorder:
     def reached(self, point: Point) -> None:
         """A pass came to a point."""
 
-    def told(self, line: str) -> None:
+    def note(self, line: str) -> None:
         """There is something to say to people."""
         self.said = line
         _LOG.info(line)
@@ -171,7 +171,7 @@ class Sync:
 
         with closing(ready), ready.loop(spark, recorder) as loop:
             for note in ready.notes:
-                recorder.told(note)
+                recorder.note(note)
             state = driven(loop, recorder, once=once, take_over=take_over)
         return recorder.result(state, ready.job.has_watermarks)
 

@@ -35,22 +35,22 @@ from tidewire.sync.steps import Alter, Create, Drop, Rename, Step, Truncate
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One DDL as it is to be executed. ``after`` is the table it leaves, where the protocol tells it."""
+    """One DDL as it is to be executed. ``after`` is the table after it, if the protocol sends it."""
 
     edits: tuple[Edit, ...]
     ts: int
     now: str | None = None
     after: TableSchema | None = None
 
-    def tells(self, name: TableName) -> bool:
-        """Did the protocol tell the shape of this table?"""
+    def has_schema(self, name: TableName) -> bool:
+        """Did the protocol send the schema of this table?"""
         return self.after is not None and self.after.name.folded == name.folded
 
-    def told(self, read: TableSchema) -> TableSchema:
-        """The table as the protocol told it.
+    def sent_schema(self, read: TableSchema) -> TableSchema:
+        """The table as the protocol sent it.
 
-        It does not tell which columns are generated, and the classic server tells columns in the order they were made.
-        The statement knows better.
+        Protocols do not send which columns are generated, and the classic server sends columns in the order of their
+        creation. Both are taken from the statement.
         """
         assert self.after is not None
         places = {column.name.lower(): place for place, column in enumerate(read.columns)}
@@ -182,8 +182,8 @@ class Catalogue:
             return []
         table = edit.table
         self.beginnings[table.name.folded] = Beginning(statement.ts, Origin.CREATE)
-        if statement.tells(table.name):
-            table = statement.told(table)
+        if statement.has_schema(table.name):
+            table = statement.sent_schema(table)
         elif edit.like is not None:
             if (pattern := self.find(edit.like)) is None:
                 self.notes.append(f"{table.name} is like {edit.like}, which is not known; its rows will tell its shape")
@@ -225,8 +225,8 @@ class Catalogue:
         except DdlMismatch as error:
             self.notes.append(f"{error}; the ALTER TABLE at {statement.ts} is skipped")
             return []
-        if statement.tells(edit.name):
-            after = statement.told(after)
+        if statement.has_schema(edit.name):
+            after = statement.sent_schema(after)
         self.tables[edit.name.folded] = after
         changed = columns or after.handle_key != before.handle_key
         return [Alter(stored(before), stored(after), columns, statement.ts)] if changed else []

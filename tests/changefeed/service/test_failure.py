@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidewire.changefeed.service.failure import code_of, told
+from tidewire.changefeed.service.failure import code_of, error_text
 from tidewire.errors import (
     ChangefeedError,
     DecodeError,
@@ -34,5 +34,5 @@ def test_every_error_has_a_code(error: Exception, code: str) -> None:
 
 
 def test_errors_of_others_say_their_kind() -> None:
-    assert told(RuntimeError("boom")) == "RuntimeError: boom"
-    assert told(ChangefeedError("CDC:ErrX", "no")) == "[CDC:ErrX]no"
+    assert error_text(RuntimeError("boom")) == "RuntimeError: boom"
+    assert error_text(ChangefeedError("CDC:ErrX", "no")) == "[CDC:ErrX]no"

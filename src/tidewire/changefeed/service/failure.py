@@ -68,8 +68,8 @@ def code_of(error: Exception) -> str:
             return UNKNOWN
 
 
-def told(error: Exception) -> str:
-    """What an error says; other programs' errors have their kind before it."""
+def error_text(error: Exception) -> str:
+    """The text of an error; errors of other programs have their class name before it."""
     return str(error) if isinstance(error, TidewireError) else f"{type(error).__name__}: {error}"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tidewire.changefeed.assembly import runner_for
 from tidewire.changefeed.checkpoint import Checkpoint
 from tidewire.changefeed.runner import Runner
-from tidewire.changefeed.service.failure import Failure, code_of, told
+from tidewire.changefeed.service.failure import Failure, code_of, error_text
 from tidewire.changefeed.service.feed import Feed, FeedKey, Progress, unknown
 from tidewire.changefeed.service.lifecycle import Backoff, Life, Move, State, moved, next_try, progressed, struck
 from tidewire.changefeed.service.store import Store
@@ -89,7 +89,7 @@ class Keeper:
 
     def _failure(self, feed: Feed, error: Exception) -> Failure:
         secrets = {*self._secrets, *secrets_in((feed.sink_uri, feed.config))}
-        return Failure(self._clock(), self._addr, code_of(error), scrubbed(told(error), secrets))
+        return Failure(self._clock(), self._addr, code_of(error), scrubbed(error_text(error), secrets))
 
 
 class FeedHooks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidewire.changefeed.config.settings import Settings
-from tidewire.changefeed.service.failure import code_of, told
+from tidewire.changefeed.service.failure import code_of, error_text
 from tidewire.changefeed.sink.opening import open_sink
 from tidewire.errors import ChangefeedError, TidewireError
 from tidewire.registry import ConfluentRegistry
@@ -25,4 +25,4 @@ def verify_sink(settings: Settings, start_ts: int) -> None:
         if isinstance(error, ChangefeedError) and error.code == INVALID:
             raise
         inner = "" if isinstance(error, ChangefeedError) else f"[{code_of(error)}]"
-        raise ChangefeedError(INVALID, f"{settings.uri} cannot be used: {inner}{told(error)}") from error
+        raise ChangefeedError(INVALID, f"{settings.uri} cannot be used: {inner}{error_text(error)}") from error

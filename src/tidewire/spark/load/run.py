@@ -142,7 +142,7 @@ def replace_tables(
 ) -> Asked:
     """Ask for a replacement; if no sync runs, fill the new tables here, and the next sync does the rest."""
     asked = ask_replacement(spark, target, job, wanted, observer, on_progress=on_progress)
-    if living_driver(begun(target.uri, job.staging), observer.told) is None:
+    if living_driver(begun(target.uri, job.staging), observer.note) is None:
         loop = Loop(spark, NoSource(), target, job, observer)
         with suppress(AlreadyRunning), loop.driving():
             loop.fill_replacements()
@@ -184,7 +184,7 @@ class _Staging:
         self._look()
         left = [each for each in work if each.document not in self._done]
         if len(left) < len(work):
-            self._observer.told(f"{len(work) - len(left)} of {len(work)} chunks were read before")
+            self._observer.note(f"{len(work) - len(left)} of {len(work)} chunks were read before")
         self._report(work)
         few = FEW_BYTES if any(each.chunk.files for each in left) else FEW_ROWS
         if opened.in_tasks and sum(each.chunk.size for each in left) > few:
@@ -263,7 +263,7 @@ class _Run(_Staging):
             self._clean()
             names = [table.name for table in begun.tables]
             return Loaded(begun.ts, dict.fromkeys(names, 0), 0, self._holds(begun), was_done=True)
-        with self._wanted.opened(self._storage, self._folder, self._observer.told) as opened:
+        with self._wanted.opened(self._storage, self._folder, self._observer.note) as opened:
             moment = opened.moment
             self._planned(moment, {})  # what cannot be made is refused before anything is read
             self._stage(opened)
@@ -282,7 +282,7 @@ class _Run(_Staging):
 
     def adopt(self, target: Target) -> Loaded:
         """Take over the tables, if they fit the schemas of the source."""
-        with self._wanted.opened(self._storage, self._folder, self._observer.told) as opened:
+        with self._wanted.opened(self._storage, self._folder, self._observer.note) as opened:
             moment = opened.moment
         names = [table.name for table in moment.tables]
         done = self._is_done(moment)
@@ -347,7 +347,7 @@ class _Replace(_Staging):
         if data is not None:
             asked = decode(data, Replacing)
             return Asked(self._leave(), asked.ts, asked.names, was_asked=True)
-        with self._wanted.opened(self._storage, self._folder, self._observer.told) as opened:
+        with self._wanted.opened(self._storage, self._folder, self._observer.note) as opened:
             moment = opened.moment
             self._stage(opened)
         by_table = self._by_table()

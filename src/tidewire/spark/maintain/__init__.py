@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidewire.spark.maintain.by_hand import asked, maintained
 from tidewire.spark.maintain.retention import parse_age
 from tidewire.spark.maintain.run import Maintained, MaintenanceSettings, TableUpkeep, maintain
-from tidewire.spark.maintain.schedule import DEFAULT, Every, Upkeep, told
+from tidewire.spark.maintain.schedule import DEFAULT, Every, Upkeep, upkeep_line
 
 __all__ = [
     "DEFAULT",
@@ -18,5 +18,5 @@ __all__ = [
     "maintain",
     "maintained",
     "parse_age",
-    "told",
+    "upkeep_line",
 ]

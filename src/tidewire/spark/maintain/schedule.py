@@ -126,8 +126,8 @@ class Upkeep:
         self._storage.put(_NAME, encode(Counts(self._changes)))
 
 
-def told(done: TableUpkeep) -> str:
-    """What was done for a table, in one line."""
+def upkeep_line(done: TableUpkeep) -> str:
+    """One line about the maintenance of a table."""
     if done.problem is not None:
         return f"maintenance of {done.table}: {done.problem}"
     return (
