@@ -58,7 +58,7 @@ def complete_text_reader(column: Column, policy: Policy) -> Reader:
 
 
 def scalar_of_text(text: str, column: Column, policy: Policy) -> pa.Scalar:
-    """The value behind one text, in the column's type; ``ValueError`` or its kin if the column cannot hold it."""
+    """The value of one text, in the column's type; raises ``ValueError`` or a subclass if it does not fit."""
     return value_reader(column, policy)([grammar.read_text(column, text)])[0]
 
 

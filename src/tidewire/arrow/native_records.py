@@ -1,4 +1,4 @@
-"""What the native kernel is told of Avro records: their fields, by the schemas that a registry keeps."""
+"""Describes Avro records to the native kernel: their fields, by the schemas that a registry keeps."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _drawing(outcome: Outcome) -> str:
 
 
 class _Scale:
-    """From passes and seconds to places in a drawing. Every line begins at nothing, before the first pass."""
+    """Maps passes and seconds to coordinates of a chart. Every line begins at 0, before the first pass."""
 
     def __init__(self, passes: int, top: float) -> None:
         self._passes = passes

@@ -259,7 +259,7 @@ class TableBuilder:
         )
 
     def _key(self, columns: Sequence[Column], indexes: Sequence[Index]) -> tuple[str, ...]:
-        """The handle key. Where marks told of one that no known index explains, it stays while its columns do."""
+        """The handle key. A key without a known index, known from flags of its columns, stays as long as they do."""
         virtual = {column.name for column in columns if column.generated is Generated.VIRTUAL}
         key = choose_handle_key(columns, [index for index in indexes if virtual.isdisjoint(index.columns)])
         if key or choose_handle_key(self.source.columns, self.source.indexes):

@@ -112,7 +112,7 @@ _TYPE_OF_WORDS: Mapping[tuple[str, str], DdlType] = {
 
 
 def type_of(ddl: Ddl) -> int:
-    """TiDB's action number of a statement: the one told, or what can be told of it from its kind and its words."""
+    """TiDB's action number of a statement: the one that was sent, or one derived from its kind and text."""
     if ddl.type is not None:
         return ddl.type
     if ddl.kind is not None and ddl.kind in _TYPE_OF_COARSE_KIND:

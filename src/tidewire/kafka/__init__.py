@@ -1,1 +1,1 @@
-"""The one room for every use of Kafka: URIs, client settings, security, topics and offsets, fetching."""
+"""Everything about Kafka: URIs, client settings, security, topics and offsets, fetching and producing."""

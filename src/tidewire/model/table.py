@@ -113,7 +113,7 @@ class Column:
 
     @property
     def effective_flags(self) -> ColumnFlag:
-        """TiCDC's bits: those sent, or what can be told of them from the rest."""
+        """TiCDC's flag bits: those that were sent, or those derived from the other attributes."""
         return column_flags(self, ()) if self.flags is None else self.flags
 
     @property

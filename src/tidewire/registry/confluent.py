@@ -88,7 +88,7 @@ class ConfluentRegistry:
         return self._fetched(schema_id)
 
     def probe(self) -> None:
-        """Make sure that a registry is there; raises ``RegistryError`` if something else is.
+        """Make sure that a registry is there; raises ``RegistryError`` if another service answers.
 
         TiCDC wants ``{}`` at the root. A registry below a path has a page there, so its list of schema kinds will do.
         """

@@ -1,4 +1,4 @@
-"""The one store: documents and files below a URI, on a local disk, in an object store or in HDFS.
+"""The storage of all parts: documents and files below a URI, on a local disk, in an object store or in HDFS.
 
 A reader never sees a part of a document. Writers that compete for a name are told apart by
 :meth:`Storage.put_if_absent`: exactly one of them wins. A store that does not answer raises ``StorageError``; it never

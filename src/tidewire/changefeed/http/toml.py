@@ -49,5 +49,5 @@ def _value(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """JSON's way with strings is TOML's, but for one control character."""
+    """A string in TOML, which is as in JSON except for one control character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

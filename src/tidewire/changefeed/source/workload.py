@@ -53,7 +53,7 @@ class WorkloadSource:
         return cls(steps)
 
     def now(self) -> int:
-        """A moment before the workload begins, so that nothing of it is missed."""
+        """A timestamp before the workload begins, so that all of it is read."""
         return START - 1
 
     def tables(self) -> Sequence[TableSchema]:

@@ -1,4 +1,4 @@
-"""Events to Craft messages, byte for byte as the classic server writes them, but for FLOAT, which it corrupts."""
+"""Events to Craft messages, byte for byte as the classic server writes them, except FLOAT, which it corrupts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _Groups: TypeAlias = Sequence[tuple[GroupType, Sequence[_Cell]]]
 
 
 class _Row(NamedTuple):
-    """A row change, ready but for the numbers of its names."""
+    """A row change, ready except for the numbers of its names."""
 
     place: _Place
     groups: _Groups

@@ -80,7 +80,7 @@ def read(data: bytes, part: str) -> tuple[str, Wire]:
 
 
 def write(name: str, record: Wire) -> bytes:
-    """A message that is this record; ``ValueError`` or its kin where it does not fit the schema."""
+    """A message with this record; raises ``ValueError`` or a similar error if it does not fit the schema."""
     stream = BytesIO()
     _fastavro().schemaless_writer(stream, _wire_schema(), {"message": (name, record)})
     return stream.getvalue()

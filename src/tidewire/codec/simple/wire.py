@@ -43,7 +43,7 @@ class Format(Protocol):
     """One of the two encodings; a module can satisfy it."""
 
     def dump(self, message: Wire) -> bytes:
-        """A wire message as bytes; ``ValueError`` or its kin where something does not fit."""
+        """A wire message as bytes; raises ``ValueError`` or a similar error if something does not fit."""
         ...
 
     def load(self, data: bytes, part: str) -> Wire:

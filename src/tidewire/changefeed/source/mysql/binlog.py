@@ -102,7 +102,7 @@ class Binlog:
             close(connection)
 
     def events(self) -> Iterator[BinlogEvent]:
-        """What the log says, for ever; ``ConnectionLost`` when the connection breaks."""
+        """Yield the events of the binlog without end; raises ``ConnectionLost`` when the connection breaks."""
         while True:
             try:
                 with translated_errors(self._settings):

@@ -245,7 +245,7 @@ class Follower:
         ]
 
     def _complete(self, group: _Group, seconds: int, end: int) -> list[Upstream]:
-        """A group is complete. One that has nothing to give moves time all the same, told of once a second."""
+        """Handle a complete group. One without events moves the time too; this is reported once a second."""
         self._transact(group, seconds)
         if not group.events:
             group.ts = following(group.ts, seconds)

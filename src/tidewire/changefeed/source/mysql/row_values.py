@@ -173,7 +173,7 @@ def _uuid(raw: bytes) -> str:
 
 
 _UNKNOWN_TO_TIDB: Mapping[int, Callable[[bytes], Value]] = {15: _inet4, 36: _uuid, 39: _inet6}
-"""MariaDB's types that are a VARCHAR of the longest text they can have in the tables a changefeed tells of."""
+"""MariaDB's types that a changefeed sends as VARCHAR, with the length of their longest text."""
 
 
 def _blob(wire: WireColumn, column: Column, zone: tzinfo) -> Read:

@@ -87,7 +87,7 @@ def _missing_grants(grants: list[str]) -> Iterator[str]:
 
 
 def _has(grants: list[str], *privileges: str) -> bool:
-    """Does one of the grants for everything hold one of these? What roles hold does not show, so they may."""
+    """Has a global grant one of these privileges? True if there are roles, because their privileges are not listed."""
     words = "|".join(("ALL PRIVILEGES", *privileges))
     return _roles(grants) or any(re.match(rf"GRANT .*\b({words})\b.* ON \*\.\*", grant) for grant in grants)
 

@@ -36,7 +36,7 @@ def _everything(name: TableName) -> bool:
 class MysqlSource:
     """Changes of a MySQL or MariaDB server, from ``mysql://user:password@host:port/?name=value``.
 
-    Tables that are not ``wanted`` are neither read nor told of. Nothing is connected before it is asked for something.
+    Tables that are not ``wanted`` are neither read nor reported. It connects when it is first used.
     """
 
     def __init__(self, uri: str, wanted: Wanted = _everything) -> None:
