@@ -1,7 +1,7 @@
 //! Avro with a schema registry: one row in a message, in a record whose fields Python describes.
 
 use crate::column::{Column, Kind, Zeros};
-use crate::protocol::{Protocol, Unread, bounded};
+use crate::protocol::{Protocol, Unread, bounded, is_text};
 use crate::reader::Reader;
 use crate::table::{Head, Op, Tables};
 use crate::text;
@@ -321,10 +321,8 @@ fn read(reader: &mut Reader, wire: Wire, column: &mut Column, zeros: &mut Zeros)
         Wire::String => {
             let found = reader.bytes()?;
             match &column.kind {
-                Kind::Text => {
-                    simdutf8::basic::from_utf8(found).ok()?;
-                    column.bytes(found)
-                }
+                Kind::Text if is_text(found) => column.bytes(found),
+                Kind::Text => None,
                 Kind::Enum { names } => {
                     is_listed(found, names)?;
                     column.bytes(found)

@@ -35,6 +35,16 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Pass these bytes if they are the next ones.
+    #[inline]
+    pub fn pass(&mut self, bytes: &[u8]) -> bool {
+        let there = self.data[self.at..].starts_with(bytes);
+        if there {
+            self.at += bytes.len();
+        }
+        there
+    }
+
     pub fn is_at_end(&self) -> bool {
         self.at == self.data.len()
     }

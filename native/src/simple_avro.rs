@@ -16,6 +16,26 @@ struct Known {
     partition: Option<i64>,
     /// The numbers of the columns.
     columns: AHashMap<Bytes, usize>,
+    /// Columns as the first images have them, each behind its length; others may come in another order.
+    order: Vec<(Bytes, usize)>,
+}
+
+impl Known {
+    /// The number of the next column of an image that has so many before it.
+    #[inline]
+    fn column(&mut self, reader: &mut Reader, place: usize) -> Option<usize> {
+        if let Some((name, number)) = self.order.get(place)
+            && reader.pass(name)
+        {
+            return Some(*number);
+        }
+        let start = reader.at;
+        let number = *self.columns.get(reader.bytes()?)?;
+        if self.order.len() == place {
+            self.order.push((reader.data[start..reader.at].into(), number));
+        }
+        Some(number)
+    }
 }
 
 pub struct SimpleAvro {
@@ -55,7 +75,7 @@ impl Protocol for SimpleAvro {
         let data = value.filter(|data| data.starts_with(START)).ok_or(Unread::Left)?;
         let mut reader = Reader { data, at: START.len() };
         let header = header(&mut reader, &mut self.key).ok_or(Unread::Left)?;
-        let Some(known) = self.known.get(self.key.as_slice()) else {
+        let Some(known) = self.known.get_mut(self.key.as_slice()) else {
             self.unknown = Some(self.key.as_slice().into());
             return Err(Unread::Unknown { sub: 0 });
         };
@@ -66,12 +86,12 @@ impl Protocol for SimpleAvro {
     fn learn(&mut self, table: usize, partition: Option<i64>, tables: &Tables) -> bool {
         let Some(known) = tables.all.get(table) else { return false };
         let columns = known.after.names().zip(0..).map(|(name, number)| (name.into(), number)).collect();
-        self.keep(Known { table: Some(table), partition, columns });
+        self.keep(Known { table: Some(table), partition, columns, order: Vec::new() });
         true
     }
 
     fn refuse(&mut self) {
-        self.keep(Known { table: None, partition: None, columns: AHashMap::new() });
+        self.keep(Known { table: None, partition: None, columns: AHashMap::new(), order: Vec::new() });
     }
 
     fn forget(&mut self) {
@@ -124,7 +144,7 @@ fn header(reader: &mut Reader, key: &mut Vec<u8>) -> Option<Header> {
 fn row(
     mut reader: Reader,
     header: Header,
-    known: &Known,
+    known: &mut Known,
     table: usize,
     pos: i32,
     tables: &mut Tables,
@@ -150,7 +170,7 @@ fn row(
 #[inline]
 fn image(
     reader: &mut Reader,
-    known: &Known,
+    known: &mut Known,
     image: &mut Image,
     rows: usize,
     zeros: &mut Zeros,
@@ -166,7 +186,7 @@ fn image(
             break;
         }
         for _ in 0..count {
-            let column = columns.get_mut(*known.columns.get(reader.bytes()?)?)?;
+            let column = columns.get_mut(known.column(reader, total)?)?;
             (column.len() == rows).then_some(())?;
             value(reader, column, zeros, zone)?;
             total += 1;
