@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from tidewire.cli.failures import Failure, hide
-from tidewire.codec import PROTOCOLS
+from tidewire.codec import SYNC_PROTOCOLS
 from tidewire.errors import OptionError
 from tidewire.sync.config import SyncConfig, read_config
 
@@ -21,7 +21,7 @@ def config_file(path: str | None) -> SyncConfig:
     if path is None:
         return SyncConfig()
     try:
-        config = read_config(Path(path).read_text(encoding="utf-8"), os.environ, list(PROTOCOLS))
+        config = read_config(Path(path).read_text(encoding="utf-8"), os.environ, list(SYNC_PROTOCOLS))
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

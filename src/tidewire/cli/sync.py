@@ -16,7 +16,7 @@ from tidewire.cli.lines import parse_pairs
 from tidewire.cli.progress import Progress, as_argument, held_line, progress, ways_out
 from tidewire.cli.spark_session import spark_session
 from tidewire.cli.stopping import Stopping, stopping
-from tidewire.codec import PROTOCOLS
+from tidewire.codec import SYNC_PROTOCOLS
 from tidewire.kafka.uri import parameters_of
 from tidewire.sync.beginnings import incomplete, missing_rows
 from tidewire.sync.config import FORMAT_VERSIONS, FORMATS, MODES, SyncConfig
@@ -63,7 +63,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     "--protocol",
     "-p",
     "protocol_name",
-    type=click.Choice(list(PROTOCOLS)),
+    type=click.Choice(list(SYNC_PROTOCOLS)),
     help="The wire protocol. Not needed if the URI of SOURCE has ?protocol=….",
 )
 @click.option("--once", is_flag=True, help="Stop when everything that is in the topics now is synced.")

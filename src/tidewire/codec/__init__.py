@@ -9,7 +9,7 @@ from tidewire.codec.base import Codec, Decoder, Encoder, Field, Resources
 from tidewire.codec.options import Options
 from tidewire.errors import UnknownProtocol
 
-__all__ = ["PROTOCOLS", "Codec", "Decoder", "Encoder", "Field", "Options", "Resources", "protocol"]
+__all__ = ["PROTOCOLS", "SYNC_PROTOCOLS", "Codec", "Decoder", "Encoder", "Field", "Options", "Resources", "protocol"]
 
 PROTOCOLS: Mapping[str, str] = {
     "open-protocol": "tidewire.codec.open_protocol",
@@ -19,6 +19,9 @@ PROTOCOLS: Mapping[str, str] = {
     "simple": "tidewire.codec.simple",
 }
 """TiCDC's name of each protocol, and the module that speaks it; loaded when first asked for."""
+
+SYNC_PROTOCOLS = (*PROTOCOLS, "csv")
+"""What a sync reads: all protocols, and CSV, which is in the files of a storage sink only."""
 
 
 def protocol(name: str) -> Codec:

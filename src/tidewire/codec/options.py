@@ -172,7 +172,8 @@ def options_of(words: OptionWords) -> Options:
     return Options(**given)
 
 
-def _bool(value: Any) -> bool:
+def flag(value: Any) -> bool:
+    """A boolean or the word for one; ``ValueError`` for anything else."""
     words = {"true": True, "1": True, "false": False, "0": False}
     word = str(value).lower()
     if word not in words:
@@ -227,7 +228,7 @@ def _checked(name: str, attribute: str, value: Any) -> Any:
         raise OptionError(name, str(error)) from None
 
 
-_READERS: Mapping[Any, Callable[[Any], Any]] = {bool: _bool, str: _text, int: _size, int | None: _size_or_none}
+_READERS: Mapping[Any, Callable[[Any], Any]] = {bool: flag, str: _text, int: _size, int | None: _size_or_none}
 _PARSERS: Mapping[str, Callable[[Any], Any]] = {
     name: _parser(hint) for name, hint in typing.get_type_hints(Options).items()
 }

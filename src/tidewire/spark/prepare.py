@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from pyspark.sql import SparkSession
 
-from tidewire.codec import PROTOCOLS, Options
+from tidewire.codec import SYNC_PROTOCOLS, Options
 from tidewire.errors import OptionError, SyncError
 from tidewire.kafka.uri import SCHEMES, KafkaAddress, parameters_of
 from tidewire.spark.apply import Mode
@@ -31,8 +31,14 @@ from tidewire.spark.services import check_catalog_answers
 from tidewire.spark.sessions import own_session
 from tidewire.spark.source import Source, StorageForm, open_source
 from tidewire.spark.source.detect import check_readable, completed, has_watermarks
-from tidewire.spark.source.storage_sink import is_storage
-from tidewire.spark.source.storage_sink.uri import sink_parameters
+from tidewire.spark.source.storage_sink import (
+    CSV,
+    StorageSource,
+    codec_parameters,
+    is_storage,
+    sink_parameters,
+    store_uri,
+)
 from tidewire.spark.staging import check_staging
 from tidewire.spark.targets import Target, close_target, open_target
 from tidewire.storage import open_storage, store_kind
@@ -45,6 +51,8 @@ _SAMPLE: Final = 20
 _LIMITS: Final[Mapping[str, str]] = {
     "avro": "note: Avro carries no DDL and no watermarks. Rows are applied in offset order, the tables are never "
     "called consistent, and TRUNCATE, DROP, RENAME and the defaults of new columns go unseen.",
+    "csv": "note: without include-commit-ts no row tells when it was committed. Rows and DDL are applied in the order "
+    "of the files, the tables are never called consistent, and files must not be written again.",
     "canal-json": "note: without enable-tidb-extension there are no watermarks. Rows and DDL are applied in offset "
     "order, and the tables are never called consistent.",
 }
@@ -82,19 +90,17 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
     """Open the source of a sync and check all that can be checked without Spark; errors say what to do."""
     place, protocol = place_and_protocol(config)
     asked = job_of(config, protocol)
-    Options.parse(config.option)
     every = Every.parse(config.maintain_every or "100b")
     patience = parse_age(config.patience or "5m", "patience").total_seconds()
-    form = StorageForm(protocol) if is_storage(place) else None
+    form, given = _form(place, protocol, config.option)
+    Options.parse(given)
     source = open_source(place, form)
     try:
-        sample = source.sample(_SAMPLE)
-        options = completed(protocol, dict(source.options) | dict(config.option), sample)
-        check_readable(protocol, options, sample)
+        options, timed = _read_off(source, protocol, given)
         job = replace(
             asked,
             options=options,
-            has_watermarks=has_watermarks(protocol, options),
+            has_watermarks=timed,
             until=config.until,
             maintain=every,
             patience=patience,
@@ -107,6 +113,29 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
         source.close()
         raise
     return Prepared(config, source, job, notes)
+
+
+def _form(place: str, protocol: str, options: Mapping[str, str]) -> tuple[StorageForm | None, Mapping[str, str]]:
+    """The form of a storage sink's files, and the options that are the codec's; no form if the source has topics."""
+    if not is_storage(place) and protocol != CSV:
+        return None, options
+    store = open_storage(store_uri(place), "source")
+    return StorageForm.parse(protocol, store, codec_parameters(place) | dict(options))
+
+
+def _read_off(source: Source, protocol: str, given: Mapping[str, str]) -> tuple[dict[str, str], bool]:
+    """The options with those that the first messages tell, and whether messages have commit ts and watermarks."""
+    sample = source.sample(_SAMPLE)
+    if protocol == CSV and isinstance(source, StorageSource):
+        source.form.check_readable(sample)
+        options, timed = dict(given), source.form.csv.include_commit_ts
+    else:
+        options = completed(protocol, dict(source.options) | dict(given), sample)
+        check_readable(protocol, options, sample)
+        timed = has_watermarks(protocol, options)
+    if isinstance(source, StorageSource):
+        source.knows_replays = timed
+    return options, timed
 
 
 def job_of(config: SyncConfig, protocol: str = "") -> Job:
@@ -201,13 +230,15 @@ def _protocol(place: str, given: str | None) -> str:
     kafka = place.startswith(SCHEMES)
     text = (parameters_of(place.partition("?")[2]) if kafka else sink_parameters(place)).get("protocol")
     found = None if text is None else _ALIASES.get(text.lower(), text.lower())
-    if found is not None and found not in PROTOCOLS:
-        raise OptionError("protocol", f"the URI of the source says {text}, which is not one of {', '.join(PROTOCOLS)}")
+    if found is not None and found not in SYNC_PROTOCOLS:
+        raise OptionError(
+            "protocol", f"the URI of the source says {text}, which is not one of {', '.join(SYNC_PROTOCOLS)}"
+        )
     if given is not None and found is not None and given != found:
         raise OptionError("protocol", f"the URI of the source says {found}, but {given} is given; give one of them")
     protocol = given or found
     if protocol is None:
-        raise OptionError("protocol", f"neither the sync nor its source says which one: {', '.join(PROTOCOLS)}")
+        raise OptionError("protocol", f"neither the sync nor its source says which one: {', '.join(SYNC_PROTOCOLS)}")
     return protocol
 
 

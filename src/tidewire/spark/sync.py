@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidewire.codec import PROTOCOLS
+from tidewire.codec import SYNC_PROTOCOLS
 from tidewire.errors import OptionError
 from tidewire.spark.frames.executors import check_executors
 from tidewire.spark.requirements import check_session
@@ -132,7 +132,7 @@ class Sync:
             **_rules(rules),
         }
         given = {name: value for name, value in document.items() if value is not None}
-        self._config = _checked(config_of(given, None, list(PROTOCOLS)))
+        self._config = _checked(config_of(given, None, list(SYNC_PROTOCOLS)))
 
     @classmethod
     def of(cls, config: SyncConfig) -> Sync:
@@ -147,7 +147,7 @@ class Sync:
 
         ``once``, ``master`` and ``[spark]`` are for the command line, and are ignored here.
         """
-        return cls.of(read_config(Path(path).read_text(encoding="utf-8"), os.environ, list(PROTOCOLS)))
+        return cls.of(read_config(Path(path).read_text(encoding="utf-8"), os.environ, list(SYNC_PROTOCOLS)))
 
     def __repr__(self) -> str:
         config = self._config

@@ -17,7 +17,6 @@ from tidewire.spark.source.storage_sink.journal import FOLDER, Journal, SourceFi
 from tidewire.spark.source.storage_sink.source import PARTITION
 from tidewire.storage import Storage, open_storage
 
-FORM = StorageForm("canal-json")
 ROWS = "shop/t/100/2026-11-16"
 
 
@@ -32,7 +31,7 @@ class Folder:
 
     def begin(self) -> None:
         """Start the sync again."""
-        self.source = StorageSource(self.store, FORM)
+        self.source = StorageSource(StorageForm("canal-json", self.store))
         self.source.begin(self.kept, self.offsets)  # type: ignore[arg-type]
 
     def put(self, number: int, *rows: str, folder: str = ROWS) -> str:
@@ -208,4 +207,4 @@ def test_a_folder_with_metadata_is_a_storage_sinks(tmp_path: Path) -> None:
     assert is_storage("s3://bucket/prefix?protocol=csv")
     assert not is_storage("kafka://broker:9092/topic")
     assert store_uri("s3://b/p?protocol=csv&region=x&file-size=1") == "s3://b/p?region=x"
-    assert isinstance(open_source(uri, FORM), StorageSource)
+    assert isinstance(open_source(uri, StorageForm("canal-json", open_storage(tmp_path))), StorageSource)

@@ -12,7 +12,7 @@ from tidewire.codec.jsontext import Reader, read_json
 from tidewire.codec.storage_sink.layout import METADATA
 from tidewire.model import Column, Ddl, DdlKind, MySQLType, TableName, TableSchema
 from tidewire.model.ddl import KIND_OF_TYPE, TYPE_OF_KIND
-from tidewire.model.types import BLOBS, CHARS, FLOATS, INTEGERS
+from tidewire.model.types import BLOBS, CHARS, ENUM_SET, FLOATS, INTEGERS, quoted_elements, type_name
 
 _FORMAT = 1
 _HTML = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
@@ -88,6 +88,10 @@ class Definition:
             reader.integer("Type", default=0),
         )
 
+    def table(self) -> TableSchema:
+        """The table as its rows are written; ``DecodeError`` if a column has no type that MySQL has."""
+        return TableSchema(self.name, tuple(map(_parsed, self.columns)), version=self.version)
+
     def ddl(self) -> Ddl | None:
         """The statement, if there is one to execute."""
         if not self.query:
@@ -154,6 +158,27 @@ def _column(column: Column, with_id: bool) -> Mapping[str, Any]:
         "ColumnElems": list(column.elements) or None,
     }
     return {name: value for name, value in members.items() if value is not None}
+
+
+def _parsed(members: Mapping[str, Any]) -> Column:
+    """The column behind the members of a schema file."""
+    reader = Reader(dict(members), "schema file", "value", "$.TableColumns[]")
+    name, word = reader.string("ColumnName"), reader.string("ColumnType").lower()
+    numbers = [reader.string(each, "") for each in ("ColumnPrecision", "ColumnScale")]
+    elements = members.get("ColumnElems") or ()
+    base, _, sign = word.partition(" ")
+    if base in _NAMED and not elements:
+        base = "varchar"  # Older servers do not list the names, and values are written as names.
+    parameters = quoted_elements(tuple(elements)) if elements else ",".join(filter(None, numbers))
+    text = f"{base}({parameters})" if parameters else base
+    is_key, required = members.get("ColumnIsPk") == "true", members.get("ColumnNullable") == "false"
+    try:
+        return Column.of(name, f"{text} {sign}".strip(), primary_key=is_key, nullable=not (is_key or required))
+    except (ValueError, TypeError) as error:
+        raise reader.refuse(f"column {name}: {error}", "ColumnType") from None
+
+
+_NAMED = frozenset(type_name(each) for each in ENUM_SET)
 
 
 def _default(column: Column) -> str | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tidewire.kafka.uri import SCHEMES
 from tidewire.spark.source.base import Extent, Fetcher, MessageForm, NoSource, OffsetRange, Source, planned_ranges
 from tidewire.spark.source.files import FileSource
-from tidewire.spark.source.storage_sink import StorageForm, StorageSource, store_uri
-from tidewire.storage import open_storage
+from tidewire.spark.source.storage_sink import StorageForm, StorageSource
 from tidewire.topic import open_topics
 
 __all__ = [
@@ -33,5 +32,5 @@ def open_source(uri: str, form: StorageForm | None = None) -> Source:
 
         return KafkaSource.open(uri)
     if form is not None:
-        return StorageSource(open_storage(store_uri(uri), "source"), form)
+        return StorageSource(form)
     return FileSource(open_topics(uri))

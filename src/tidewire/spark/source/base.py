@@ -10,8 +10,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from tidewire.arrow import BatchDecoder, Policy
+from tidewire.codec import Options
 from tidewire.errors import SyncError
 from tidewire.model import Message, Position
+from tidewire.spark.peek import MessageHeader
 from tidewire.storage import Storage
 from tidewire.sync.manifest import Partition
 
@@ -80,6 +82,10 @@ class MessageForm(Protocol):
 
     def place(self, message: Message) -> str:
         """Where a message stands, for people."""
+        ...
+
+    def header(self, message: Message, options: Options) -> MessageHeader:
+        """What a message that cannot be read tells of itself."""
         ...
 
 

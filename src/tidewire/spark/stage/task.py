@@ -313,6 +313,8 @@ class _Run:
             self._schemas[schema] = min(at, self._schemas.get(schema, at))
 
     def _peek(self, key: bytes | None, value: bytes | None) -> MessageHeader:
+        if self._reader.form is not None:
+            return self._reader.form.header(Message(key, value), self._options)
         return peek(self._reader.protocol, Message(key, value), self._options, self._resources)
 
     def _park(self, at: Position, message: Message, missing: SchemaUnknown) -> None:

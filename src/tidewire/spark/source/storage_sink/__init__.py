@@ -6,8 +6,9 @@ written down beside the target (see :mod:`~tidewire.spark.source.storage_sink.jo
 reads on exactly where it was.
 """
 
+from tidewire.codec.storage_sink.csv_decoder import PROTOCOL as CSV
 from tidewire.spark.source.storage_sink.form import StorageForm
 from tidewire.spark.source.storage_sink.source import StorageSource
-from tidewire.spark.source.storage_sink.uri import is_storage, store_uri
+from tidewire.spark.source.storage_sink.uri import codec_parameters, is_storage, sink_parameters, store_uri
 
-__all__ = ["StorageForm", "StorageSource", "is_storage", "store_uri"]
+__all__ = ["CSV", "StorageForm", "StorageSource", "codec_parameters", "is_storage", "sink_parameters", "store_uri"]

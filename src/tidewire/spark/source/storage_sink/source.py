@@ -16,7 +16,6 @@ from tidewire.model import Message, Position
 from tidewire.spark.source.base import MESSAGES_PER_PASS, Extent, OffsetRange
 from tidewire.spark.source.storage_sink.form import StorageForm
 from tidewire.spark.source.storage_sink.journal import Journal, SourceFile, after_rows, first_offset, number_of
-from tidewire.spark.source.storage_sink.records import records
 from tidewire.storage import Entry, Storage
 from tidewire.sync.manifest import Partition
 
@@ -53,7 +52,6 @@ class _Look(NamedTuple):
 class StorageFetcher:
     """Reads files. ``paths`` are those of files that are not read yet, by their numbers."""
 
-    store: Storage
     form: StorageForm
     paths: Mapping[int, str]
     looks: tuple[_Look, ...] = ()
@@ -80,19 +78,18 @@ class StorageFetcher:
 
     def file(self, path: str) -> Iterator[tuple[bytes, bytes]]:
         """The messages of one file, each with its place."""
-        data = self.store.read(path)
+        store = self.form.store
+        data = store.read(path)
         if data is None:
             raise SyncError(
-                f"{self.store.path(path)} is gone, and a table cannot be right without its rows; bring the file back, "
+                f"{store.path(path)} is gone, and a table cannot be right without its rows; bring the file back, "
                 "or begin anew with an empty target"
             )
         if schema_path(path) is not None:
             yield path.encode(), data
             return
-        for record in records(data, self.form.record_end, self.form.quote):
-            value = self.form.value(record.data)
-            if value:
-                yield b"%s:%d" % (path.encode(), record.line), value
+        for line, value in self.form.messages(data):
+            yield b"%s:%d" % (path.encode(), line), value
 
 
 class StorageSource:
@@ -102,12 +99,14 @@ class StorageSource:
     """
 
     options: Mapping[str, str] = {}
+    knows_replays = True
+    """Do rows tell that they come again? If not, a file that is written again stops the sync."""
 
-    def __init__(self, store: Storage, form: StorageForm, *, max_messages: int = MESSAGES_PER_PASS) -> None:
-        self.uri = self.identity = store.uri
+    def __init__(self, form: StorageForm, *, max_messages: int = MESSAGES_PER_PASS) -> None:
+        self.uri = self.identity = form.store.uri
         self.form = form
         self.max_messages = max_messages
-        self._store = store
+        self._store = form.store
         self._journal = Journal()
         self._end = 0
         self._looks: list[_Look] = []
@@ -126,7 +125,7 @@ class StorageSource:
         """Reads files, here or on an executor."""
         begin = max(number_of(self._read), 1)
         paths = {number: self._journal.file(number).path for number in range(begin, self._journal.last + 1)}
-        return StorageFetcher(self._store, self.form, paths, tuple(self._looks))
+        return StorageFetcher(self.form, paths, tuple(self._looks))
 
     def partitions(self) -> Mapping[Partition, Extent]:
         """The one partition, as far as files are there now."""
@@ -223,7 +222,14 @@ class StorageSource:
 
     def _is_new(self, entry: Entry) -> bool:
         known = self._journal.latest(entry.name)
-        return known is None or (known.size, known.modified) != (entry.size, entry.modified)
+        if known is None or (known.size, known.modified) == (entry.size, entry.modified):
+            return known is None
+        if not self.knows_replays and known.size != entry.size:
+            raise SyncError(
+                f"{self._store.path(entry.name)} was written again after it was read, and rows without commit ts do "
+                "not tell which of them are new. Begin anew with an empty target; with commit ts it would not matter"
+            )
+        return self.knows_replays
 
     def _data_path(self, name: str, tables: Collection[str]) -> DataPath | None:
         return data_path(name, tables) if name.endswith(self.form.extension) else None

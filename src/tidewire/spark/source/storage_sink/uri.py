@@ -25,6 +25,8 @@ _OF_THE_SINK: Final = frozenset(
 )
 """Parameters of a sink's URI that say how files are written. The files themselves tell, or it does not matter."""
 
+_OF_THE_CODEC: Final = frozenset({"enable-tidb-extension"})
+
 
 def is_storage(uri: str) -> bool:
     """Whether a URI is that of a storage sink's files.
@@ -40,6 +42,11 @@ def is_storage(uri: str) -> bool:
 def sink_parameters(uri: str) -> Mapping[str, str]:
     """The parameters of a URI that are the sink's and not the store's."""
     return {name: value for name, value in parse_qsl(uri.partition("?")[2]) if name in _OF_THE_SINK}
+
+
+def codec_parameters(uri: str) -> dict[str, str]:
+    """The parameters of a URI that are options of the codec."""
+    return {name: value for name, value in sink_parameters(uri).items() if name in _OF_THE_CODEC}
 
 
 def store_uri(uri: str) -> str:
