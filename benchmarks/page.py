@@ -148,6 +148,16 @@ BENCHES = (
         partial(tables.listed, tables.FRAMES),
     ),
     Bench(
+        "bench_kafka_fetch",
+        "Fetching from Kafka",
+        "Two hundred thousand narrow Canal-JSON inserts come from a real broker: CPU time of the whole process, with "
+        "librdkafka's threads, best of five rounds; *measured* is how many times that of the first line it is.\n"
+        "A sync reads by `consume(n)`, which gives one object of Python for each message, with its texts; *objects* "
+        "counts their memory blocks. They live until their list is columns. A kernel that made the columns itself "
+        "could save at most the difference of the first two lines.",
+        partial(tables.listed, tables.FETCH),
+    ),
+    Bench(
         "bench_changefeed",
         "Changefeed",
         "A workload's narrow rows are filtered, dispatched, encoded as Canal-JSON and sent to a real Kafka; the unit "

@@ -135,6 +135,13 @@ ENCODE = (
     number("least", "least", ".0f"),
     checked("bytes", "equal", "equal", "different"),
 )
+FETCH = (
+    named("way", "way"),
+    number("ns a message", "fetch_ns"),
+    MEASURED,
+    optional("limit", "limit", ".2f"),
+    optional("objects a message", "objects", ".1f"),
+)
 PEERS = (
     PROTOCOL,
     WIDTH,
