@@ -12,7 +12,7 @@ WORKERS ?= 3
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## Say what can be made
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 $(READY): pyproject.toml
@@ -46,13 +46,13 @@ $(QUIX): $(READY)
 	@touch $@
 
 .PHONY: setup
-setup: $(JARS) $(NATIVE) ## Make the virtual environment, build the native kernel, fetch the Spark jars
+setup: $(JARS) $(NATIVE) ## Create the virtual environment, build the native kernel, fetch the Spark jars
 
 .PHONY: native
-native: $(NATIVE) ## Build the native kernel, if cargo is here
+native: $(NATIVE) ## Build the native kernel, if cargo is installed
 
 .PHONY: demo
-demo: $(JARS) ## A tour: a workload in five protocols becomes tables, checked
+demo: $(JARS) ## Run the demo: a workload in five protocols becomes tables, which are checked
 	@$(BIN)/tidewire demo
 
 .PHONY: test
@@ -60,7 +60,7 @@ test: $(JARS) $(NATIVE) $(QUIX) ## Run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: matrix
-matrix: $(JARS) ## Sync every recorded topic in every protocol, format and mode, for hours
+matrix: $(JARS) ## Sync every recorded topic in every protocol, format and mode (takes hours)
 	$(BIN)/pytest -n 2 --maxschedchunk 1 -m matrix tests/spark/test_matrix.py tests/spark/test_load.py tests/spark/test_replace.py
 
 .PHONY: fuzz
@@ -83,7 +83,7 @@ sanitize: $(READY) ## Build the native kernel with AddressSanitizer, and run its
 	$(UNDER_SANITIZER) $(BIN)/python -m fuzz_kernels 60
 
 .PHONY: stores
-stores: $(JARS) ## Sync into S3 with a REST catalog, Glue and PostgreSQL, and into HDFS, with crashes and rivals
+stores: $(JARS) ## Sync into S3 with a REST catalog, Glue and PostgreSQL, and into HDFS, with crashes and competing drivers
 	$(BIN)/pytest -v -m "stores or not stores" tests/integration/test_stores.py tests/test_storage.py
 
 .PHONY: spark-matrix
@@ -101,7 +101,7 @@ bench: $(JARS) $(NATIVE) ## Measure everything and write docs/benchmarks.md
 	@$(BIN)/python benchmarks/page.py
 
 .PHONY: kafka
-kafka: $(READY) ## Run a Kafka broker on port 9092 to play with
+kafka: $(READY) ## Run a Kafka broker on port 9092, to try things out
 	@PYTHONPATH=tests $(BIN)/python -m integration.kafka
 
 .PHONY: docs
@@ -109,5 +109,5 @@ docs: $(JARS) ## Run every example in the documentation
 	$(BIN)/pytest -q tests/test_docs.py
 
 .PHONY: clean
-clean: ## Remove what was made here
+clean: ## Delete everything that make created
 	rm -rf $(VENV) native/target native/Cargo.lock build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -72,8 +72,9 @@ def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 def app(debug: bool) -> None:
     """TiDB change data from message queues into Iceberg and Delta tables.
 
-    Exit codes: 0 all went well; 1 not all was done (each verb says what that means); 2 the command was wrong or could
-    not go on; 3 and 4 another sync drives the target (see tidewire sync --help); 130 ended by Ctrl-C, 143 by SIGTERM.
+    Exit codes: 0 all went well; 1 not all was done (each command says what that means); 2 the command was wrong or
+    could not go on; 3 and 4 another sync drives the target (see tidewire sync --help); 130 ended by Ctrl-C,
+    143 by SIGTERM.
     """
 
 

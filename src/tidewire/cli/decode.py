@@ -21,7 +21,7 @@ from tidewire.plain import event_to_plain, message_from_plain
 @protocol_options
 @source_argument
 def decode(protocol_name: str, settings: tuple[str, ...], source: str) -> None:
-    """Turn message lines into event lines.
+    """Decode messages, one JSON object a line, into events.
 
     A message line is a JSON object with the Base64 members "key" and "value", and optionally "id", "topic",
     "partition", "offset", "options" and "claim_check_files". Every event line has the number of its message line,

@@ -52,7 +52,7 @@ _SHOWN_ROWS = 3
     help="Only this protocol. May be repeated.",
 )
 def demo(seed: int, folder: Path | None, names: tuple[str, ...]) -> None:
-    """Run the tour: five protocols become tables, checked row by row.
+    """Run the demo: five protocols become tables, checked row by row.
 
     It takes a minute or two, needs no server, and leaves a picture of how each sync went.
     The exit code is 1 if a table differs from what is expected.

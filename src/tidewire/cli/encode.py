@@ -30,7 +30,7 @@ Numbered = tuple[int, Line]
 @protocol_options
 @source_argument
 def encode(protocol_name: str, settings: tuple[str, ...], source: str) -> None:
-    """Turn event lines into message lines.
+    """Encode events, one JSON object a line, into messages.
 
     A line is one event, or an object with a list of "events", and with "options" and "id" if needed. The events of one
     list share messages if the protocol puts several events into one. Event lines that follow each other with the same

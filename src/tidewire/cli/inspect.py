@@ -34,7 +34,7 @@ _TEXT_SHOWN, _HEX_SHOWN = 28, 8
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @source_argument
 def inspect(protocol_name: str, settings: tuple[str, ...], wanted: int | None, output: str, source: str) -> None:
-    """Show every byte of a message: offset, bytes, field and meaning.
+    """Show every byte of a message with its field and meaning.
 
     Reads message lines as tidewire decode does. A broken message is shown as far as it can be read.
 

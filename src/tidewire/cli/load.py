@@ -100,7 +100,7 @@ def load(
     master: str | None,
     config: SyncConfig,
 ) -> None:
-    """Load the tables of a dump or a server into TARGET; a sync continues them.
+    """Load the tables of a dump or a server into TARGET, before a sync.
 
     SOURCE is dumpling:FOLDER, dumpling+s3://bucket/prefix, or a server such as mysql://user:password@host:3306/,
     as a changefeed's source is written. Give a dump's own options with -o: csv-separator,

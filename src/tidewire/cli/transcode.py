@@ -45,7 +45,7 @@ def transcode(
     report_file: str | None,
     source: str,
 ) -> None:
-    """Turn message lines of one protocol into those of another.
+    """Convert messages of one protocol into those of another.
 
     What the target protocol cannot carry is left out, and counted on stderr at the end by kind of
     event and fact. Events of one message stay together; topic and partition stay, offsets are counted anew.
