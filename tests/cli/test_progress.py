@@ -50,17 +50,25 @@ def cells(text: str, table: TableName) -> list[str]:
     return next(line.split() for line in text.splitlines() if line.strip().startswith(str(table)))
 
 
-def test_rows_are_those_of_the_table_and_changes_those_of_the_last_pass() -> None:
-    text = screen(BUSY, BUSY, replace(BUSY, tables={ORDERS: 3}, rows={ORDERS: 8}))
+def test_rows_are_those_of_the_table_and_changes_those_since_the_start() -> None:
+    text = screen(BUSY, BUSY, IDLE, replace(BUSY, tables={ORDERS: 3}, rows={ORDERS: 8}), IDLE)
 
-    assert cells(text, ORDERS) == ["shop.orders", "8", "3", "ok"]
+    assert cells(text, ORDERS) == ["shop.orders", "8", "83", "ok"]
     assert cells(text, ITEMS) == ["shop.items", "0", "ok"]  # how many rows it has is not known
 
 
 def test_a_count_of_rows_that_is_out_of_date_is_not_shown() -> None:
     text = screen(BUSY, replace(BUSY, rows={}))
 
-    assert cells(text, ORDERS) == ["shop.orders", "40", "ok"]
+    assert cells(text, ORDERS) == ["shop.orders", "80", "ok"]
+
+
+def test_a_table_with_another_name_has_its_rows() -> None:
+    renamed = TableName("shop", "purchases")
+
+    text = screen(BUSY, replace(IDLE, rows={renamed: 7}, known=(renamed, ITEMS)))
+
+    assert cells(text, renamed) == ["shop.purchases", "7", "0", "ok"]
 
 
 def test_a_table_that_was_dropped_is_not_shown_any_more() -> None:

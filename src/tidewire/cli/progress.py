@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -112,7 +113,7 @@ class Lines:
 
 
 class Screen:
-    """A table of the tables on a terminal, drawn again as the sync goes on; plain lines until the sync begins."""
+    """A live list of the tables on a terminal: their rows now, the changes since the start, and their state."""
 
     def __init__(self, console: Console, target: str) -> None:
         self._console = console
@@ -120,6 +121,7 @@ class Screen:
         self._live: Live | None = None
         self._has_watermarks = True
         self._rows: dict[TableName, int | None] = {}
+        self._changes: Counter[TableName] = Counter()
         self._messages = 0
         self._began = time.monotonic()
         self._report: PassReport | None = None
@@ -152,7 +154,8 @@ class Screen:
         """Take in a pass."""
         self._report = report
         self._messages += report.messages
-        counts = {name: report.rows.get(name) for name in report.tables}
+        self._changes.update(report.tables)
+        counts = dict.fromkeys(report.tables) | dict(report.rows)
         self._rows = {name: counts.get(name, self._rows.get(name)) for name in report.known}
         self._doing = "waiting for messages"
 
@@ -187,16 +190,14 @@ class Screen:
         table.add_column("changes", justify="right")
         table.add_column("state")
         held = {hold.table: hold for hold in reversed(report.holds)}
-        order = sorted(self._rows, key=lambda name: (name not in held, -report.tables.get(name, 0), name))
+        order = sorted(self._rows, key=lambda name: (name not in held, -self._changes[name], name))
         room = max(3, self._console.height - _LINES_AROUND - 2 * len(report.holds))
         for name in sorted(order[:room]):
             hold, rows = held.get(name) or held.get(None), self._rows[name]
             state = Text("older rows missing", "yellow") if name in report.incomplete else Text("ok", "green")
             if hold:
                 state = Text(f"held since {_clock_time(hold.since)}", "yellow")
-            table.add_row(
-                Text(str(name)), "" if rows is None else f"{rows:,}", f"{report.tables.get(name, 0):,}", state
-            )
+            table.add_row(Text(str(name)), "" if rows is None else f"{rows:,}", f"{self._changes[name]:,}", state)
         if len(order) > room:
             table.add_row(Text(f"and {len(order) - room} more", style="dim"))
         return table

@@ -28,7 +28,7 @@ from tidewire.sync.manifest import Manifest, Partition, Rejected
 from tidewire.sync.plan import Planned, PlanSettings, plan
 from tidewire.sync.rules import routed
 from tidewire.sync.state import State
-from tidewire.sync.steps import Drop, Merge, Rename, Step
+from tidewire.sync.steps import Drop, Fill, Merge, Rename, Step, Truncate
 
 SAVE_SECONDS: Final = 5.0
 """The seconds between two saves of progress without steps, if only watermarks moved."""
@@ -341,10 +341,11 @@ class Execution:
     # What others ask
 
     def rows(self, planned: Planned) -> dict[TableName, int]:
-        """How many rows the tables have that a plan changed, if the target knows."""
+        """How many rows the tables have that a plan changed or gave another name, if the target knows."""
         route = self._job.rules.route
-        merged = {step.table.name for step in planned.steps if isinstance(step, Merge)}
-        counts = {name: self._patiently(partial(self._count, route(name))) for name in merged}
+        steps = (step for step in planned.steps if isinstance(step, Merge | Fill | Truncate | Rename))
+        changed = {name for step in steps for name in step.tables if name in planned.state.tables}
+        counts = {name: self._patiently(partial(self._count, route(name))) for name in changed}
         return {name: count for name, count in counts.items() if count is not None}
 
     def _count(self, name: TableName) -> int | None:
