@@ -285,24 +285,73 @@ def test_a_target_is_synced_shown_and_maintained_by_the_recipes_of_the_page(
     assert not [each for each, data in documents.items() if b"hush-hush" in data or b"access-key=" in data]
 
 
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (
+            Answer(401, {}, b'{"error": {"message": "no", "type": "NotAuthorizedException", "code": 401}}'),
+            "Not authorized",
+        ),
+        (Answer(404, {}, b"<html>"), "code: 404"),
+    ],
+    ids=["wrong token", "no catalog"],
+)
+def test_a_catalog_that_refuses_at_the_start_is_named_in_one_line(
+    spark: SparkSession, tmp_path: Path, store: S3, answer: Answer, says: str
+) -> None:
+    written(tmp_path / "topics", "seed11", "canal-json")
+    with http_server(lambda _: answer) as refusing:
+        name, config = f"lake_{uuid.uuid4().hex[:8]}", tmp_path / "sync.toml"
+        config.write_text(f'[catalog.{name}]\ntype = "rest"\nuri = "{refusing.endpoint}"\ntoken = "hush-hush"\n')
+
+        done = tidewire("sync", f"file://{tmp_path}/topics", store.uri(), "-p", "canal-json", "--config", config)
+
+    assert done.exit_code == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"Error: option catalog.{name}: the catalog cannot be opened: ")
+    assert says in line
+    assert "; check " in line
+    assert "hush-hush" not in done.output
+
+
 def forwarded(request: Request, endpoint: str) -> Answer:
     """What the server behind a proxy says."""
     headers = {name: value for name, value in request.headers.items() if name.lower() != "connection"}
     return send(endpoint, request._replace(headers=headers))
 
 
-def test_a_store_that_refuses_one_request_in_five_costs_time_and_nothing_else(
-    spark: SparkSession, tmp_path: Path, store: S3, catalog: CatalogSettings
-) -> None:
-    requests, refused = count(1), []
+def refused(status: int, code: str) -> Answer:
+    """What S3 says if it does not do what it is asked."""
+    return Answer(status, {}, f"<Error><Code>{code}</Code><Message>Not now</Message></Error>".encode())
 
-    def answer(request: Request) -> Answer:
-        if next(requests) % 5 == 0:
-            refused.append(request.method)
-            return Answer(
-                503, {}, b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate</Message></Error>"
-            )
-        return forwarded(request, store.endpoint)
+
+TROUBLES = ("busy", "half an answer", "expired token", "no answer")
+
+
+@pytest.mark.parametrize(
+    "troubles", [TROUBLES[:1], pytest.param(TROUBLES, marks=pytest.mark.stores)], ids=["busy", "all kinds"]
+)
+def test_a_store_in_trouble_at_one_request_in_five_costs_time_and_nothing_else(
+    spark: SparkSession, tmp_path: Path, store: S3, catalog: CatalogSettings, troubles: tuple[str, ...]
+) -> None:
+    requests, met = count(1), set[tuple[str, str]]()
+
+    def answer(request: Request) -> Answer | None:
+        number = next(requests)
+        if number % 5:
+            return forwarded(request, store.endpoint)
+        # Credentials that a sync begins with are taken at least once; HEAD has no body that says what is wrong.
+        is_begun = number > 50 and request.method != "HEAD"
+        trouble = troubles[number // 5 % len(troubles)] if is_begun else "busy"
+        met.add((request.method, trouble))
+        if trouble == "busy":
+            return refused(503, "SlowDown")
+        if trouble == "expired token":
+            return refused(400, "ExpiredToken")
+        found = forwarded(request, store.endpoint)  # the request is done, and its answer is lost
+        if trouble == "no answer" or not found.body:
+            return None
+        return found._replace(body=found.body[: len(found.body) // 2], length=len(found.body))
 
     recorded = topic_files.expected("seed23")["watermarks"][20]
     topics = written(tmp_path / "topics", "seed23", "open-protocol.faults")
@@ -315,7 +364,7 @@ def test_a_store_that_refuses_one_request_in_five_costs_time_and_nothing_else(
         assert_equal(spark, target, recorded)
 
     assert (state.holds, state.rejected) == ((), 0)
-    assert {"GET", "PUT"} <= set(refused)
+    assert {(method, trouble) for method in ("GET", "PUT") for trouble in troubles} <= met
 
 
 def test_files_are_opened_with_the_credentials_that_the_catalog_lends(
