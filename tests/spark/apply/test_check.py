@@ -48,9 +48,21 @@ IMPOSSIBLE: list[tuple[Step, Mode, str]] = [
     ),
     (Create(replace(TABLE, columns=(NAME,)), 1), Mode.MIRROR, "shop.t has neither a primary key"),
     (Create(replace(TABLE, columns=(ID, Column.of("_TW_x", "int"))), 1), Mode.HISTORY, "cannot be called _TW_x"),
-    (Create(replace(TABLE, name=TableName("_tidewire_moving", "t")), 1), Mode.MIRROR, "_tidewire_moving for itself"),
-    (Create(replace(TABLE, name=TableName("_tidewire", "rejects")), 1), Mode.MIRROR, "_tidewire for itself"),
-    (Rename(((NAMED, TableName("_tidewire_dropped", "t")),), 3), Mode.MIRROR, "_tidewire_dropped for itself"),
+    (
+        Create(replace(TABLE, name=TableName("_tidewire_moving", "t")), 1),
+        Mode.MIRROR,
+        "_tidewire_moving is reserved for tidewire",
+    ),
+    (
+        Create(replace(TABLE, name=TableName("_tidewire", "rejects")), 1),
+        Mode.MIRROR,
+        "_tidewire is reserved for tidewire",
+    ),
+    (
+        Rename(((NAMED, TableName("_tidewire_dropped", "t")),), 3),
+        Mode.MIRROR,
+        "_tidewire_dropped is reserved for tidewire",
+    ),
     (Rename(((NAMED, TableName("a", "b")), (TableName("a", "c"), TableName("a", "b"))), 3), Mode.MIRROR, "twice"),
 ]
 FINE: list[tuple[Step, Mode]] = [

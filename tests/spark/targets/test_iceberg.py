@@ -232,10 +232,10 @@ def test_every_table_name_can_be_made_and_found(target: IcebergTarget) -> None:
 
 @pytest.mark.parametrize("schema", [DROPPED, MOVING])
 def test_the_databases_that_tidewire_needs_are_refused(target: IcebergTarget, schema: str) -> None:
-    with pytest.raises(TargetError, match="for itself"):
+    with pytest.raises(TargetError, match="is reserved for tidewire"):
         target.create(TableName(schema, "t"), FIELDS, tag())
     target.create(TableName("shop", "moves"), FIELDS, tag())
-    with pytest.raises(TargetError, match="for itself"):
+    with pytest.raises(TargetError, match="is reserved for tidewire"):
         target.rename([(TableName("shop", "moves"), TableName(schema, "t"))], tag())
 
     assert target.exists(TableName("shop", "moves"))

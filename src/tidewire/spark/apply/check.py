@@ -34,7 +34,7 @@ def check(step: Step, mode: Mode, policy: Policy = Policy()) -> str | None:
 def _names(*names: TableName) -> Iterator[str]:
     for name in names:
         if name.schema.lower() in RESERVED and not is_beside(name):
-            yield f"{name}: tidewire keeps the database {name.schema} for itself"
+            yield f"{name}: the database {name.schema} is reserved for tidewire; give the table another name"
 
 
 def _table(table: TableSchema, mode: Mode) -> Iterator[str]:
