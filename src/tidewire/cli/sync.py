@@ -64,7 +64,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     "-p",
     "protocol_name",
     type=click.Choice(list(SYNC_PROTOCOLS)),
-    help="The wire protocol. Not needed if the URI of SOURCE has ?protocol=….",
+    help="The wire protocol. Not needed if the URI of SOURCE has ?protocol=…. CSV is in files of a storage sink only.",
 )
 @click.option("--once", is_flag=True, help="Stop when everything that is in the topics now is synced.")
 @click.option("--until", type=int, metavar="TSO", help="Apply nothing above this TSO, and stop there.")
@@ -101,7 +101,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A codec option by TiCDC's name. May be repeated.",
+    help="A codec option by TiCDC's name, or one of sink.csv. May be repeated.",
 )
 @click.option(
     "--parallel",
@@ -166,9 +166,10 @@ def sync(
 ) -> None:
     """Sync the topics in SOURCE into the tables in TARGET.
 
-    The tables equal the upstream at a watermark, whatever duplicates, disorder, DDL, restarts or bad messages there
-    were on the way. Stop it at any time with Ctrl-C or SIGTERM: it ends after the pass that is running, and the next
-    start goes on from there. SOURCE and TARGET can stand in the file of --config.
+    SOURCE can be the files of a storage sink too, such as s3://bucket/prefix. The tables equal the upstream at a
+    watermark, whatever duplicates, disorder, DDL, restarts or bad messages there were on the way. Stop it at any time
+    with Ctrl-C or SIGTERM: it ends after the pass that is running, and the next start goes on from there. SOURCE and
+    TARGET can stand in the file of --config.
 
     \b
     Exit codes:

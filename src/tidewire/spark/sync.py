@@ -84,11 +84,12 @@ class Recorder:
 class Sync:
     """A sync of topics into tables: what ``tidewire sync`` does, in the caller's Spark session.
 
-    ``source`` is ``kafka://host:port/topic`` or ``file:FOLDER``; a mapping has the parameters of Kafka beside its
-    ``uri``. ``target`` is the folder of the tables. ``catalog`` says what ``[catalog.NAME]`` says in the TOML file,
-    such as ``{"name": "lake", "type": "rest", "uri": …}``, and ``options`` what ``[option]`` says. ``rules`` are rules
-    about tables: patterns such as ``shop.*`` and ``!shop.tmp_*``, or a mapping with ``include``, ``exclude``,
-    ``tables``, ``ddl`` and ``mask`` as in the file. Arguments that are left out have the defaults of the command line.
+    ``source`` is ``kafka://host:port/topic``, ``file:FOLDER``, or ``s3://bucket/prefix`` with the files of a storage
+    sink; a mapping has the parameters of Kafka beside its ``uri``. ``target`` is the folder of the tables. ``catalog``
+    says what ``[catalog.NAME]`` says in the TOML file, such as ``{"name": "lake", "type": "rest", "uri": …}``, and
+    ``options`` what ``[option]`` says. ``rules`` are rules about tables: patterns such as ``shop.*`` and
+    ``!shop.tmp_*``, or a mapping with ``include``, ``exclude``, ``tables``, ``ddl`` and ``mask`` as in the file.
+    Arguments that are left out have the defaults of the command line.
 
     Nothing is read or started before :meth:`run` or :meth:`start`; mistakes in what is given are raised at once.
     """

@@ -80,6 +80,30 @@ def test_new_files_are_followed_and_come_before_their_checkpoint(folder: Folder)
     assert folder.read() == ["@320"]
 
 
+def test_files_are_read_by_version_date_and_number_whatever_their_folders_are(folder: Folder) -> None:
+    for place, row in (
+        ("shop/t/200/71/2026-11-17", "200, partition 71, 17th"),
+        ("shop/t/200/9/2026-11-18", "200, partition 9, 18th"),
+        ("shop/t/200/71/2026-11-16", "200, partition 71, 16th"),
+        ("shop/t/100/2026-11", "100, November"),
+        ("44/150/2026", "150, table 44"),
+        ("shop/u/100", "100, no date"),
+    ):
+        folder.put(1, row, folder=place)
+    for number, writer in ((1, "b"), (2, "a"), (1, "a")):
+        folder.store.put(f"shop/v/300/CDC_{writer}_{number:06}.json", f"300, {writer}{number}\r\n".encode())
+    folder.store.put("44/meta/schema_150_0000000000.json", b"{}")
+    folder.store.put("shop/meta/schema_199_0000000000.json", b"{ }")
+    folder.store.put("shop/t/200/9/2026-11-18/meta/CDC.index", b"CDC00000000000000000001.json\n")
+    folder.store.put("shop/t/200/9/2026-11-18/CDC2.json.tmp.1", b"half")
+    folder.checkpoint(300)
+
+    assert folder.read() == [
+        *("100, no date", "100, November", "{}", "150, table 44", "{ }", "200, partition 9, 18th"),
+        *("200, partition 71, 16th", "200, partition 71, 17th", "300, a1", "300, a2", "300, b1", "@300"),
+    ]
+
+
 def test_a_pass_that_was_not_kept_is_read_again_with_its_offsets(folder: Folder) -> None:
     folder.checkpoint(150)
     folder.put(1, "a", "b")
