@@ -25,7 +25,7 @@ from tidewire.sync.state import State
 from tidewire.topic.files import FileTopics
 
 NAME = "canal-json"
-MESSAGES = 60
+MESSAGES = 150
 """A pass reads so few messages that the sync and the replacement take turns."""
 
 PLACES: dict[str, tuple[Any, str]] = {
@@ -35,11 +35,11 @@ PLACES: dict[str, tuple[Any, str]] = {
 }
 
 
-def go_on(spark: SparkSession, folder: Path, observer: Observer = Silent(), format_: str = "iceberg") -> State:
+def go_on(spark: SparkSession, folder: Path, observer: Observer = Silent(), name: str = NAME, **settings: Any) -> State:
     """Sync what there is, in small passes."""
-    job = job_of("seed11", NAME, folder, format=format_)
+    job = job_of("seed11", name, folder, **settings)
     source = FileSource(FileTopics(folder / "topics"), max_messages=MESSAGES)
-    return Loop(spark, source, open_target(spark, str(folder / "target"), format_), job, observer).run(once=True)
+    return Loop(spark, source, open_target(spark, str(folder / "target"), job.format), job, observer).run(once=True)
 
 
 class Armed(Silent):

@@ -56,6 +56,7 @@ def test_tables_of_another_program_are_adopted_and_synced(spark: SparkSession, t
     found = load(spark, place, replace(job, protocol=""), dump, adopts=True)
 
     assert (found.ts, found.was_done, found.holds) == (SEED11_TS, False, ())
+    assert found.rows == {NAMES[0]: 25, NAMES[1]: 24}
     assert {path.name for path in target.rglob("*.parquet")} == before
     assert load(spark, place, replace(job, protocol=""), dump, adopts=True).was_done
     moment = next(each for each in recorded["watermarks"] if each["ts"] == SEED11_TS)

@@ -14,13 +14,19 @@ from pyspark.sql import SparkSession
 from scripted import OPTIONS, Script, table
 from sync_checks import synced
 from tidewire.errors import AlreadyRunning, Fenced
+from tidewire.load.chunks import DumpSource
+from tidewire.load.dumpling import read_dump
 from tidewire.spark import execution, loop
-from tidewire.spark.ledger import ask, ledger_of
+from tidewire.spark.ledger import ask, await_answer, ledger_of
+from tidewire.spark.load import replace as load_replace
+from tidewire.spark.load.run import ask_replacement
 from tidewire.spark.loop import Job, Loop, PassReport, Point
 from tidewire.spark.publications import Publications
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.source import FileSource
 from tidewire.spark.targets import open_target
+from tidewire.storage import open_storage
+from tidewire.sync.loads import plan_load
 from tidewire.sync.plan import Planned, plan
 from tidewire.topic.files import FileTopics
 
@@ -240,3 +246,48 @@ def test_a_running_sync_answers_requests(spark: SparkSession, tmp_path: Path) ->
     assert "there is no hold 00000000" in unknown.lines[0]
     assert done is not None
     assert done.ok
+
+
+def dump(folder: Path, ts: int) -> DumpSource:
+    """A dump with another row than the topic has."""
+    folder.mkdir()
+    (folder / "metadata").write_text(f"SHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: {ts}\nFinished dump at: now\n")
+    (folder / "shop.a-schema.sql").write_text("CREATE TABLE `a` (`id` INT PRIMARY KEY, `v` VARCHAR(20));")
+    (folder / "shop.a.000.csv").write_text('"id","v"\r\n1,"loaded"\r\n')
+    storage = open_storage(folder)
+    return DumpSource(storage, read_dump(storage).tables, ts)
+
+
+@pytest.mark.slow
+def test_a_running_sync_goes_on_while_a_table_is_filled_anew(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics, target, listener = FileTopics(tmp_path / "topics"), tmp_path / "target", Listener()
+    script, ts = begun(topics.folder)
+    filling, released = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any, **settings: Any) -> Planned:
+        filling.set()
+        assert released.wait(_PATIENCE)
+        return plan_load(*arguments, **settings)
+
+    monkeypatch.setattr(load_replace, "plan_load", slow)
+    with running(spark, topics, target, listener):
+        listener.wait(ts)
+        asked = ask_replacement(spark, open_target(spark, str(target), "iceberg"), Job(""), dump(tmp_path / "dump", ts))
+        assert filling.wait(_PATIENCE)
+        script.insert(A, id=2, v="two")
+        later = script.watermark()
+        script.write(topics.folder)
+        listener.wait(later)
+        before = rows(spark, target)
+        swept = ask(ledger_of(str(target)), "maintain", {"older-than": "0s", "keep": "1"}, seconds=_PATIENCE)
+        released.set()
+        answer = await_answer(ledger_of(str(target)), asked.request)
+
+    assert swept is not None
+    assert swept.ok
+    assert before == {"shop.a": [(1, "one"), (2, "two")]}
+    assert answer is not None
+    assert answer.ok
+    assert rows(spark, target) == {"shop.a": [(1, "loaded"), (2, "two")]}

@@ -121,7 +121,11 @@ class Loop:
             self.execution.begin(ledger.recover())
             self._source.begin(self.storage, self.execution.next_offsets)
             self._keep_promises()
-            yield self.execution
+            try:
+                yield self.execution
+            finally:
+                for each in self._replacements.values():
+                    each.close()
             self.execution.save()
             self._upkeep.save()
 
@@ -362,6 +366,7 @@ class Loop:
         if found is None:
             load = request.arguments["load"]
             found = Replacement(self.storage, load, self._job, self.execution, self._beside)
+            self._observer.note(found.plan)
             self._replacements[request.id] = found
         return found
 

@@ -14,6 +14,7 @@ publication before they are at the moment of all others. Each driver's commits t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Final
 
@@ -32,6 +33,9 @@ from tidewire.sync.plan import Planned
 from tidewire.sync.replacing import Replacing, behind, first_state, is_level, plan_swap
 from tidewire.sync.rules import Rules
 from tidewire.sync.state import OnBad
+
+_LOOK_SECONDS: Final = 0.1
+"""How long a pass waits for new tables that are being filled."""
 
 FOLDER: Final = "loads"
 DOCUMENT: Final = "replacing"
@@ -59,6 +63,8 @@ class Replacement:
         )
         self._new, self._stage = beside(ledger.below(self._folder), self._job)
         self._passes = 0
+        self._filling: Future[None] | None = None
+        self._pool = ThreadPoolExecutor(1, "tidewire-fill")
         self.has_moved = False
         """Did the last call of :meth:`go_on` come any further?"""
 
@@ -91,7 +97,9 @@ class Replacement:
         Raises :class:`LoadError` if they cannot be replaced.
         """
         main, new, has_watermarks = self._main, self._new, self._job.has_watermarks
-        self.fill()
+        self.has_moved = True
+        if not self._is_filled():
+            return None
         self._check_reach(extents)
         new.until = main.state.applied if has_watermarks else None
         ranges = self._ranges(extents)
@@ -108,6 +116,19 @@ class Replacement:
         if not is_level(main.state, new.state, self._replacing.ts, has_watermarks=has_watermarks):
             return None
         return self._swap(request)
+
+    def _is_filled(self) -> bool:
+        """Are the new tables filled? That is done in a thread, so that the sync goes on meanwhile."""
+        if self._filling is None:
+            self._filling = self._pool.submit(self.fill)
+        wait([self._filling], _LOOK_SECONDS)
+        if self._filling.done():
+            self._filling.result()
+        return self._filling.done()
+
+    def close(self) -> None:
+        """Wait until new tables that are being filled are filled."""
+        self._pool.shutdown()
 
     def _check_reach(self, extents: Mapping[Partition, Extent]) -> None:
         """Refuse a topic whose messages since the load are gone."""
@@ -176,6 +197,11 @@ class Replacement:
             if target.exists(name):
                 target.drop(name, tag)
         self.clean()
+
+    @property
+    def plan(self) -> str:
+        """What is done, for people."""
+        return f"{self._names}: loading anew as of {self._replacing.ts} beside the old ones; the topic is read again"
 
     @property
     def _names(self) -> str:

@@ -294,7 +294,7 @@ class _Run(_Staging):
             if not self._is_done(moment):
                 raise LoadError(f"the tables cannot be adopted: {'; '.join(self._execution.impossible)}")
         self._clean()
-        counts = {name: target.row_count(self._job.rules.route(name)) or 0 for name in names}
+        counts = {name: target.read(self._job.rules.route(name)).count() for name in names}
         return Loaded(moment.ts, counts, 0, self._holds(moment), was_done=done)
 
     def _is_done(self, moment: Moment) -> bool:
