@@ -25,7 +25,7 @@ from tidewire.sync.state import State
 from tidewire.topic.files import FileTopics
 
 NAME = "canal-json"
-MESSAGES = 150
+MESSAGES = 300
 """A pass reads so few messages that the sync and the replacement take turns."""
 
 PLACES: dict[str, tuple[Any, str]] = {

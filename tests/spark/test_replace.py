@@ -31,7 +31,7 @@ from tidewire.spark.targets import open_target
 from tidewire.storage import open_storage
 from tidewire.topic.files import FileTopics
 
-ACCOUNTS = TableName("test", "accounts")
+ACCOUNTS, SESSIONS = TableName("test", "accounts"), TableName("test", "sessions")
 MOMENTS = [each["ts"] for each in topic_files.expected("seed11")["watermarks"]]
 PAST, SWAP = MOMENTS[MOMENTS.index(SEED11_TS) + 8], MOMENTS[MOMENTS.index(SEED11_TS) + 18]
 """The sync has passed the moment of the load when a table is loaded anew, and later the topic has more."""
@@ -54,11 +54,12 @@ def send(folder: Path, name: str = NAME, *, until: int | None = None) -> None:
 
 
 def asked(spark: SparkSession, folder: Path, **settings: Any) -> Asked:
-    """A sync that has passed the load's moment, the request to replace a table, and messages that come then."""
+    """A sync that has passed the load's moment, two requests to replace a table, and messages that come then."""
     send(folder, until=PAST)
     go_on(spark, folder, **settings)
     job = replace(job_of("seed11", NAME, folder, **settings), protocol="")
     place = open_target(spark, str(folder / "target"), job.format)
+    ask_replacement(spark, place, job, dump_of(folder, SESSIONS))
     found = ask_replacement(spark, place, job, dump_of(folder, ACCOUNTS))
     send(folder, until=SWAP)
     return found
