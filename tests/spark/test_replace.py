@@ -100,7 +100,7 @@ def assert_nothing_is_left(spark: SparkSession, folder: Path, format_: str = "ic
     ("format_", "mode"),
     [
         ("iceberg", Mode.MIRROR),
-        ("delta", Mode.MIRROR),
+        pytest.param("delta", Mode.MIRROR, marks=pytest.mark.matrix),
         pytest.param("iceberg", Mode.HISTORY, marks=pytest.mark.matrix),
         pytest.param("iceberg", Mode.SCD2, marks=pytest.mark.matrix),
     ],
