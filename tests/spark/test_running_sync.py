@@ -284,10 +284,17 @@ def test_a_running_sync_goes_on_while_a_table_is_filled_anew(
         swept = ask(ledger_of(str(target)), "maintain", {"older-than": "0s", "keep": "1"}, seconds=_PATIENCE)
         released.set()
         answer = await_answer(ledger_of(str(target)), asked.request)
+        place = open_target(spark, str(target), "iceberg")
+        early = ask_replacement(spark, place, Job(""), dump(tmp_path / "early", ts - (1 << 40)))
+        refused = await_answer(ledger_of(str(target)), early.request)
 
     assert swept is not None
     assert swept.ok
     assert before == {"shop.a": [(1, "one"), (2, "two")]}
     assert answer is not None
     assert answer.ok
+    assert refused is not None
+    assert not refused.ok
+    assert "shop.a cannot be replaced: t[0] begins at" in refused.lines[0]
+    assert [name for name in place.names() if name.schema == "_tidewire"] == []
     assert rows(spark, target) == {"shop.a": [(1, "loaded"), (2, "two")]}

@@ -240,6 +240,10 @@ class _Staging:
             found.setdefault(report.table, []).append(report)
         return found
 
+    def _clean(self) -> None:
+        """Delete what the load has staged."""
+        self._storage.delete(entry.name for entry in self._storage.list(self._folder, recursive=True))
+
 
 class _Run(_Staging):
     """One run of a load by the driver of its target."""
@@ -321,10 +325,6 @@ class _Run(_Staging):
             now=now(),
         )
 
-    def _clean(self) -> None:
-        """Delete what the load has staged."""
-        self._storage.delete(entry.name for entry in self._storage.list(self._folder, recursive=True))
-
 
 class _Replace(_Staging):
     """What replaces tables is staged here, and the driver of the target does the rest."""
@@ -354,6 +354,7 @@ class _Replace(_Staging):
         tables = _tables(moment, by_table)
         rejected = [each for table in tables for each in table.rejected]
         if rejected and self._job.on_bad is not OnBad.SKIP:
+            self._clean()
             raise LoadError(
                 f"{len(rejected):,} rows do not fit, the first: {min(rejected, key=_place).reason}. Nothing is "
                 "replaced; --on-bad-row skip replaces the tables without them"
