@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.clientserver import JavaClient
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from spark.targets.rows import change as changed
 from spark.targets.rows import put
 from spark.targets.tags import tag
 from tidewire.errors import Fenced, OptionError, Retry
@@ -21,7 +23,7 @@ from tidewire.spark.sessions import iceberg_catalog_conf
 from tidewire.spark.targets import AddColumn, CommitTag, Field, IcebergTarget, TargetError, iceberg_swap
 from tidewire.spark.targets.iceberg_catalog import IcebergTable
 from tidewire.spark.targets.iceberg_rename import DROPPED, MOVING
-from tidewire.spark.targets.iceberg_swap import Record, notes, swap
+from tidewire.spark.targets.iceberg_swap import Facts, Note, Record, facts_of, notes, swap
 
 FIELDS = (Field("id", "bigint"), Field("s", "string"))
 NAME = TableName("shop", "orders")
@@ -44,6 +46,11 @@ def loaded(target: IcebergTarget, name: TableName) -> IcebergTable:
     table = target._catalog.table(name)
     assert table is not None
     return table
+
+
+def noted_in(target: IcebergTarget, name: TableName) -> list[Note]:
+    table = loaded(target, name)
+    return [*notes(facts_of(table.java_named, table.state))]
 
 
 def expire_all_but_the_newest(target: IcebergTarget, name: TableName) -> None:
@@ -82,7 +89,7 @@ def test_steps_and_epochs_outlive_the_snapshots_they_were_on(target: IcebergTarg
     expire_all_but_the_newest(target, name)
     iceberg_swap._links.clear()  # as another process begins
 
-    assert [*notes(loaded(target, name).state)] == []
+    assert noted_in(target, name) == []
     assert (target.find(name, "merged"), target.find(name, "altered")) == (merged, altered)
     assert (target.parts(name, "begun"), target.find(name, "begun"), target.find(name, "other")) == (1, None, None)
     assert target.find(name, "made") is None  # a step of an earlier sequence
@@ -110,7 +117,7 @@ def test_a_step_is_looked_for_in_the_last_plans_only(target: IcebergTarget) -> N
         insert(target, name, sequence, tag(f"step {sequence}", sequence=sequence))
         insert(target, name, sequence)
 
-    looked_at = [note.step for note in notes(loaded(target, name).state)]
+    looked_at = [note.step for note in noted_in(target, name)]
 
     assert looked_at == ["step 7", "step 6", "step 5"]
     assert target.find(name, "step 5") is not None
@@ -164,7 +171,7 @@ def test_a_commit_that_does_not_fit_the_files_asks_for_another_search(target: Ic
     rows = "SELECT /*+ COALESCE(1) */ * FROM VALUES (1, '1'), (2, '2')"
     target.session().sql(f"INSERT INTO {target.relation(name)} {rows}")
 
-    def update(table: IcebergTable, transaction: Any) -> None:
+    def update(transaction: Any, state: Facts) -> None:
         some = target._catalog.java_named("org.apache.iceberg.expressions.Expressions.equal")("id", 1)
         transaction.newDelete().deleteFromRowFilter(some).commit()
 
@@ -179,14 +186,37 @@ def test_a_fault_in_the_making_of_a_commit_is_not_tried_again(target: IcebergTar
     name, tries = TableName("shop", "faulty"), []
     target.create(name, FIELDS, tag())
 
-    def update(table: IcebergTable, transaction: Any) -> None:
-        tries.append(table)
+    def update(transaction: Any, state: Facts) -> None:
+        tries.append(state)
         raise AttributeError("a mistake")
 
     with pytest.raises(AttributeError, match="a mistake"):
         swap(target._catalog, name, tag(), update)
 
     assert len(tries) == 1
+
+
+def test_a_commit_takes_few_calls_to_java_whatever_its_files(
+    target: IcebergTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, calls = TableName("shop", "small"), list[str]()
+    target.create(name, FIELDS, tag())
+    for number in range(8):
+        put(target, name, tag(f"{number}"), {"id": [number, number + 10], "s": ["a", "b"]})
+    change = changed(target, name, {"id": [*range(8)], "s": ["c"] * 8})
+    send = JavaClient.send_command
+
+    def counted(client: JavaClient, command: str, *arguments: Any, **named: Any) -> Any:
+        calls.extend(command.split("\n")[:1])
+        return send(client, command, *arguments, **named)
+
+    monkeypatch.setattr(JavaClient, "send_command", counted)
+    target.write(name, change, tag("last"))
+
+    assert len(change.dead) == 8
+    assert 0 < calls.count("c") < 20  # the others tell Java that an object is not needed any more
+    monkeypatch.undo()
+    assert sorted(row.s for row in target.read(name).collect()) == ["b"] * 8 + ["c"] * 8
 
 
 def test_a_compaction_says_who_made_it(target: IcebergTarget) -> None:
@@ -197,7 +227,7 @@ def test_a_compaction_says_who_made_it(target: IcebergTarget) -> None:
 
     compact(target, name, tag(epoch=3, sequence=9))
 
-    (note, *_) = notes(loaded(target, name).state)
+    (note, *_) = noted_in(target, name)
     assert (note.epoch, note.sequence, note.step) == (3, 9, None)
     assert target.size(name).files < 6
     assert target.row_count(name) == 6

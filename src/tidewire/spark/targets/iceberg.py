@@ -8,6 +8,7 @@ they are renamed.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import threading
@@ -43,14 +44,7 @@ from tidewire.spark.targets.base import (
 from tidewire.spark.targets.files import MOST_TABLES, DataFile, FileChange, StoredTable, is_local, rows_at
 from tidewire.spark.targets.iceberg_adopt import PROPERTIES, adopt, adoptable
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable, catalog_name, close_catalog
-from tidewire.spark.targets.iceberg_files import (
-    described,
-    refuse_changed,
-    rewrite,
-    row_delta,
-    stored_table,
-    write_dead_rows,
-)
+from tidewire.spark.targets.iceberg_files import described, document_of, stored_table, write_dead_rows
 from tidewire.spark.targets.iceberg_rename import (
     DROPPED,
     MOVING,
@@ -67,14 +61,15 @@ from tidewire.spark.targets.iceberg_swap import (
     SEQUENCE,
     STEP,
     SYNC,
+    Facts,
     count_parts,
     create,
-    current_version,
     facts_of,
     find_step,
     newest_epoch,
     noted,
     parsed_version,
+    refuse_changed,
     summary_of,
     swap,
 )
@@ -167,7 +162,7 @@ class IcebergTarget:
 
     def version(self, name: TableName) -> str:
         """The table's uuid and the id of its snapshot."""
-        return current_version(self._table(name).state)
+        return self._facts(self._table(name)).version
 
     def read(self, name: TableName, version: str | None = None) -> DataFrame:
         """The rows of a table, now or as of a version."""
@@ -204,12 +199,12 @@ class IcebergTarget:
     def find(self, name: TableName, step: str) -> str | None:
         """The version in which a step was completed."""
         table = self._catalog.table(name)
-        return None if table is None else find_step(table.state, step)
+        return None if table is None else find_step(self._facts(table), step)
 
     def parts(self, name: TableName, step: str) -> int:
         """How many parts of a step were committed to a table."""
         table = self._catalog.table(name)
-        return 0 if table is None else count_parts(table.state, step)
+        return 0 if table is None else count_parts(self._facts(table), step)
 
     def moved(self, tag: CommitTag) -> bool:
         """Has a step changed the name of a table, even if it is not complete?"""
@@ -217,7 +212,7 @@ class IcebergTarget:
 
     def check_epoch(self, name: TableName, tag: CommitTag) -> None:
         """Raise ``Fenced`` if the table has a newer epoch than the tag's."""
-        refuse_older(name, newest_epoch(self._table(name).state, tag.sync), tag)
+        refuse_older(name, newest_epoch(self._facts(self._table(name)), tag.sync), tag)
 
     def fence(self, name: TableName, tag: CommitTag) -> None:
         """Swap the epoch into a table: an empty snapshot and a property.
@@ -283,7 +278,7 @@ class IcebergTarget:
         """Remove all files of rows."""
         everything = self._catalog.java_named("org.apache.iceberg.expressions.Expressions.alwaysTrue")()
 
-        def update(table: IcebergTable, transaction: Java) -> None:
+        def update(transaction: Java, state: Facts) -> None:
             transaction.newDelete().deleteFromRowFilter(everything).commit()
 
         return swap(self._catalog, name, tag, update)
@@ -291,8 +286,8 @@ class IcebergTarget:
     def stored(self, name: TableName, *, listed: bool = False) -> StoredTable:
         """What a table is made of. It is listed only if another program has changed it since the last time."""
         table = self._table(name)
-        facts, known = facts_of(table.state), self._stored.get(table.uuid)
-        if listed or known is None or (known.version, known.format) != facts:
+        facts, known = self._facts(table), self._stored.get(table.uuid)
+        if listed or known is None or (known.version, known.format) != (facts.version, facts.format):
             known = stored_table(table, facts.version)
             if len(self._stored) >= MOST_TABLES:
                 self._stored.clear()
@@ -313,26 +308,20 @@ class IcebergTarget:
         label, base = f"{tag.epoch:08}", change.base
         added = {file.path: described(file, base) for file in change.added}
         dead = write_dead_rows(change, label)
-        made: list[int] = []
-        lineage: list[tuple[int, int]] = []
+        document = document_of(change, added.values(), summary_of(tag), dead)
+        made: dict[str, int] = {}
 
-        def update(table: IcebergTable, transaction: Java) -> int:
-            refuse_changed(name, base, current_version(transaction.startMetadata()))
-            rows = row_delta(self._catalog.java_named, table, transaction, change, added, dead)
-            for key, value in summary_of(tag).items():
-                rows.set(key, value)
-            rows.commit()
-            snapshot = transaction.currentMetadata().currentSnapshot()
-            made[:] = [int(snapshot.snapshotId())]
-            if len(added) == 1 and base.has_lineage:  # the ids of several files depend on their order in manifests
-                lineage[:] = [(int(snapshot.firstRowId()), int(snapshot.sequenceNumber()))]
-            return made[0]
+        def update(transaction: Java, state: Facts) -> int:
+            refuse_changed(name, base, state)
+            made.update(json.loads(self._catalog.java_named.commit.changeRows(transaction, document)))
+            return made["id"]
 
         version = swap(self._catalog, name, tag, update, append=False)
         # Otherwise an earlier try was found, and others may have committed since.
-        if made and version.partition("@")[2] == str(made[0]):
+        if made and version.partition("@")[2] == str(made["id"]):
             noted(version, base.version, tag)
-            known = lineage[0] if lineage else None
+            # The ids of the rows of several files depend on the order of the files in manifests.
+            known = (made["first"], made["sequence"]) if len(added) == 1 and base.has_lineage else None
             files = (
                 DataFile(
                     file.path,
@@ -353,7 +342,8 @@ class IcebergTarget:
         """Change columns, all in one swap."""
         changes = tuple(changes)
 
-        def update(table: IcebergTable, transaction: Java) -> None:
+        def update(transaction: Java, state: Facts) -> None:
+            table = IcebergTable(transaction.table(), self._catalog.java_named, name)
             for change in changes:
                 table.change_column(change)
 
@@ -364,13 +354,11 @@ class IcebergTarget:
     def replace(self, name: TableName, change: FileChange, tag: CommitTag | None = None) -> None:
         """Swap files with the same rows in, in a snapshot that says so."""
         added = [described(file, change.base) for file in change.added]
+        document = document_of(change, added, self._noted(tag))
 
-        def update(table: IcebergTable, transaction: Java) -> None:
-            refuse_changed(name, change.base, current_version(transaction.startMetadata()))
-            rows = rewrite(self._catalog.java_named, table, transaction, change, added)
-            for key, value in self._noted(tag).items():
-                rows.set(key, value)
-            rows.commit()
+        def update(transaction: Java, state: Facts) -> None:
+            refuse_changed(name, change.base, state)
+            self._catalog.java_named.commit.replaceFiles(transaction, document)
 
         swap(self._catalog, name, tag, update, step=False, append=False)
 
@@ -393,7 +381,7 @@ class IcebergTarget:
         if not any(change):
             return
 
-        def update(table: IcebergTable, transaction: Java) -> None:
+        def update(transaction: Java, state: Facts) -> None:
             expire(transaction, change)
 
         swap(self._catalog, name, tag, update, step=False, append=False)
@@ -429,6 +417,9 @@ class IcebergTarget:
     def _checked(self, name: TableName, tag: CommitTag | None) -> None:
         if tag is not None:
             self.check_epoch(name, tag)
+
+    def _facts(self, table: IcebergTable) -> Facts:
+        return facts_of(self._catalog.java_named, table.state)
 
     def _table(self, name: TableName) -> IcebergTable:
         table = self._catalog.table(name)

@@ -8,7 +8,7 @@ from typing import Final
 from tidewire.model import TableName
 from tidewire.spark.targets.base import Adoptable, CommitTag, Java
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable
-from tidewire.spark.targets.iceberg_swap import swap
+from tidewire.spark.targets.iceberg_swap import Facts, swap
 
 PROPERTIES: Final[Mapping[str, str]] = {
     # A merge writes what is new and marks what is gone; measured, that is less than half of rewriting files.
@@ -51,7 +51,7 @@ def _problem(table: IcebergTable) -> str | None:
 def adopt(catalog: IcebergCatalog, name: TableName, tag: CommitTag) -> str:
     """Commit the tag and the properties of a sync's tables to a table of another program; the version."""
 
-    def update(table: IcebergTable, transaction: Java) -> None:
+    def update(transaction: Java, state: Facts) -> None:
         properties = transaction.updateProperties()
         for key, value in PROPERTIES.items():
             properties.set(key, value)

@@ -38,6 +38,7 @@ from tidewire.spark.targets.base import (
     spelled,
 )
 from tidewire.spark.targets.files import MOST_TABLES, comparable
+from tidewire.spark.targets.iceberg_java import JavaNames
 from tidewire.spark.targets.iceberg_values import json_of
 from tidewire.sync.table_options import NO_OPTIONS, PartitionBy, TableOptions
 
@@ -69,26 +70,6 @@ def catalog_name(settings: Mapping[str, str]) -> str:
         reason = f"settings of one catalog, {_PREFIX}NAME and {_PREFIX}NAME.*, are needed; these are of {sorted(names)}"
         raise OptionError("catalog", reason)
     return names.pop()
-
-
-class JavaNames:
-    """Java's classes, and their static methods, by name.
-
-    They are kept, because py4j asks Java about every part of a name, each time: that is most of a small commit.
-    """
-
-    def __init__(self, jvm: Java) -> None:
-        self._jvm = jvm
-        self._found: dict[str, Java] = {}
-
-    def __call__(self, name: str) -> Java:
-        found = self._found.get(name)
-        if found is None:
-            found = self._jvm
-            for part in name.split("."):
-                found = getattr(found, part)
-            self._found[name] = found
-        return found
 
 
 class IcebergTable:
@@ -240,7 +221,7 @@ class IcebergCatalog:
         self.name = name
         self.is_shared = is_shared
         self._plain_names = plain_names
-        self.java_named = JavaNames(gateway.jvm)
+        self.java_named = JavaNames(gateway)
         self._gateway: Java = gateway
         self._kept: dict[TableName, _Kept] = {}
         self._identifiers: dict[TableName, Java] = {}

@@ -11,7 +11,7 @@ import io
 import json
 import struct
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Context, Decimal
 from typing import Any, Final
@@ -37,7 +37,8 @@ from tidewire.spark.targets.files import (
     framed,
     stored_type,
 )
-from tidewire.spark.targets.iceberg_catalog import IcebergTable, JavaNames
+from tidewire.spark.targets.iceberg_catalog import IcebergTable
+from tidewire.spark.targets.iceberg_java import JavaNames
 from tidewire.spark.targets.iceberg_values import json_of, value_of
 from tidewire.spark.targets.partitions import PartitionField
 
@@ -350,54 +351,23 @@ def _put(access: FileAccess, path: str, data: bytes) -> None:
         sink.write(data)
 
 
-def row_delta(
-    named: JavaNames,
-    table: IcebergTable,
-    transaction: Java,
-    change: FileChange,
-    added: Mapping[str, str],
-    dead: Mapping[str, DeadRows],
-) -> Java:
-    """The update of a transaction that changes rows; it is not committed into the transaction yet."""
-    parsed = _parser(named, table)
-    update = transaction.newRowDelta().validateDeletedFiles()
-    listed = change.base.version.split("@")[1]
-    if change.base.files:
-        update = update.validateFromSnapshot(int(listed)).validateDataFilesExist(list(change.dead))
-    for document in added.values():
-        update.addRows(parsed(document))
-    for rows in dead.values():
-        update.addDeletes(parsed(rows.document))
+def document_of(
+    change: FileChange, added: Iterable[str], summary: Mapping[str, str], dead: Mapping[str, DeadRows] = {}
+) -> str:
+    """A change of files as ``IcebergCommit`` takes it."""
     gone = set(change.removed)
-    for file in change.base.files:
-        if file.path in dead or file.path in gone:
-            for rows in _own_dead(file):
-                update.removeDeletes(parsed(rows.document))
-        if file.path in gone:
-            update.removeRows(parsed(file.document))
-    return update
-
-
-def rewrite(named: JavaNames, table: IcebergTable, transaction: Java, change: FileChange, added: Iterable[str]) -> Java:
-    """The update of a transaction that changes files and no rows; it is not committed into the transaction yet."""
-    parsed, gone = _parser(named, table), set(change.removed)
-    update = transaction.newRewrite().validateFromSnapshot(int(change.base.version.split("@")[1]))
-    for file in change.base.files:
-        if file.path in gone:
-            update.deleteFile(parsed(file.document))
-            for rows in _own_dead(file):
-                update.deleteFile(parsed(rows.document))
-    for document in added:
-        update.addFile(parsed(document))
-    return update
-
-
-def _parser(named: JavaNames, table: IcebergTable) -> Callable[[str], Java]:
-    """Makes Iceberg's description of a file out of our document."""
-    specs = table.java.specs()
-    mapper = named("org.apache.iceberg.util.JsonUtil.mapper")()
-    parse = named("org.apache.iceberg.ContentFileParser.fromJson")
-    return lambda document: parse(mapper.readTree(document), specs)
+    touched = [file for file in change.base.files if file.path in dead or file.path in gone]
+    document: dict[str, object] = {
+        "searched": list(change.dead),
+        "summary": summary,
+        "addRows": list(added),
+        "removeRows": [file.document for file in touched if file.path in gone],
+        "addDeletes": [rows.document for rows in dead.values()],
+        "removeDeletes": [rows.document for file in touched for rows in _own_dead(file)],
+    }
+    if change.base.files:
+        document["base"] = int(change.base.version.split("@")[1])
+    return json.dumps(document)
 
 
 def _own_dead(file: DataFile) -> list[DeadRows]:

@@ -31,7 +31,7 @@ from tidewire.errors import NoTable
 from tidewire.model import TableName
 from tidewire.spark.targets.base import CommitTag, TargetError, refuse_other
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
-from tidewire.spark.targets.iceberg_swap import Record, find_step, refuse_foreign, swap
+from tidewire.spark.targets.iceberg_swap import Record, facts_of, find_step, refuse_foreign, swap
 
 MOVING: Final = "_tidewire_moving"
 """The namespace of tables between two names; its properties say which renames are complete."""
@@ -222,7 +222,7 @@ def _check(catalog: IcebergCatalog, todo: Sequence[Way], identities: Mapping[Tab
         refuse_other(way.old, identities.get(way.old), table.uuid)
         taken = None if way.new in leaving else catalog.table(way.new)
         if taken is not None and taken.uuid != table.uuid:
-            refuse_foreign(catalog, way.new, Record.of(taken.state, sync))
+            refuse_foreign(catalog, way.new, Record.of(facts_of(catalog.java_named, taken.state), sync))
             raise TargetError(f"{way.old} cannot become {way.new}: there is a table of that name")
 
 
@@ -230,4 +230,4 @@ def _has_arrived(catalog: IcebergCatalog, way: Way, tag: CommitTag) -> bool:
     if catalog.exists(way.between):
         return False
     table = catalog.table(way.new)
-    return table is not None and find_step(table.state, tag.step) is not None
+    return table is not None and find_step(facts_of(catalog.java_named, table.state), tag.step) is not None

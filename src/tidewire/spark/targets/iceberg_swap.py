@@ -24,10 +24,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from tidewire.errors import ForeignTable, NoTable
+from tidewire.errors import ForeignTable, NoTable, Retry
 from tidewire.model import TableName
 from tidewire.spark.targets.base import CommitTag, Java, TargetError, refuse_older, refuse_other, tried
-from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable
+from tidewire.spark.targets.files import StoredTable
+from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
+from tidewire.spark.targets.iceberg_java import JavaNames
 
 SYNC: Final = "tidewire.sync"
 EPOCH: Final = "tidewire.epoch"
@@ -69,13 +71,42 @@ _links: OrderedDict[int, tuple[Note | None, int | None]] = OrderedDict()
 _MOST_KEPT: Final = 10_000
 
 
-def notes(state: Java) -> Iterator[Note]:
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a table's metadata, ``java``, says of its version, and what tidewire noted in its properties.
+
+    ``current`` is the id of the current snapshot. ``version`` has the schema only if the snapshot has an older one, or
+    if there is no snapshot: what 0.1 committed may be so.
+    """
+
+    java: Java
+    uuid: str
+    version: str
+    format: int
+    current: int | None
+    properties: Mapping[str, str]
+
+
+def facts_of(named: JavaNames, java: Java) -> Facts:
+    """What is asked of a table's metadata most often, in one call."""
+    found = json.loads(named.commit.facts(java))
+    uuid, schema, snapshot = found["uuid"], found["schema"], found.get("snapshot")
+    if snapshot is None:
+        return Facts(java, uuid, f"{uuid}@{NO_SNAPSHOT}@{schema}", found["format"], None, found["properties"])
+    id_, version = snapshot["id"], f"{uuid}@{snapshot['id']}"
+    if id_ not in _links:
+        _keep(id_, _note_in(id_, snapshot["summary"]), snapshot["parent"])
+    if snapshot["schema"] != schema:
+        version = f"{version}@{schema}"
+    return Facts(java, uuid, version, found["format"], id_, found["properties"])
+
+
+def notes(state: Facts) -> Iterator[Note]:
     """What commits with tags noted, newest first, as far back as a step is looked for."""
     sequences: set[int] = set()
-    current = state.currentSnapshot()
-    id_ = None if current is None else int(current.snapshotId())
+    id_ = state.current
     while id_ is not None:
-        link = _links.get(id_) or _link(id_, state)
+        link = _links.get(id_) or _link(id_, state.java)
         if link is None:
             return
         note, id_ = link
@@ -87,21 +118,27 @@ def notes(state: Java) -> Iterator[Note]:
             yield note
 
 
-def _link(id_: int, state: Java) -> tuple[Note | None, int | None] | None:
-    snapshot = state.snapshot(id_)
+def _link(id_: int, java: Java) -> tuple[Note | None, int | None] | None:
+    snapshot = java.snapshot(id_)
     if snapshot is None:
         return None
-    summary, parent = snapshot.summary(), snapshot.parentId()
-    sync, note = summary.get(SYNC), None
-    if sync is not None:
-        step, part = summary.get(STEP), summary.get(PART)
-        note = Note(
-            id_, sync, int(summary.get(EPOCH)), int(summary.get(SEQUENCE)), step, None if part is None else int(part)
-        )
+    parent = snapshot.parentId()
+    return _keep(id_, _note_in(id_, snapshot.summary()), None if parent is None else int(parent))
+
+
+def _note_in(id_: int, summary: Mapping[str, str]) -> Note | None:
+    """What a snapshot's summary has of a tag."""
+    sync, step, part = (summary.get(key) for key in (SYNC, STEP, PART))
+    if sync is None:
+        return None
+    return Note(id_, sync, int(summary[EPOCH]), int(summary[SEQUENCE]), step, None if part is None else int(part))
+
+
+def _keep(id_: int, note: Note | None, parent: int | None) -> tuple[Note | None, int | None]:
     while len(_links) >= _MOST_KEPT:
         _links.popitem(last=False)
-    link = _links[id_] = note, None if parent is None else int(parent)
-    return link
+    _links[id_] = note, parent
+    return note, parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +159,9 @@ class Record:
         return f"{SYNC}.{sync}"
 
     @classmethod
-    def of(cls, state: Java, sync: str) -> Record:
+    def of(cls, state: Facts, sync: str) -> Record:
         """The record in a table's metadata, with what snapshots noted that Spark committed."""
-        text = state.properties().get(cls.key(sync))
+        text = state.properties.get(cls.key(sync))
         record = cls() if text is None else cls(**json.loads(text))
         for note in sorted(notes(state), key=lambda note: note.sequence):
             if note.sync == sync:
@@ -153,25 +190,25 @@ class Record:
         return json.dumps(document, separators=(",", ":"))
 
 
-def newest_epoch(state: Java, sync: str) -> int:
+def newest_epoch(state: Facts, sync: str) -> int:
     """The newest epoch that a sync's drivers have left in a table's metadata; 0 if they left no epoch."""
-    text = state.properties().get(Record.key(sync))
+    text = state.properties.get(Record.key(sync))
     noted = next((note.epoch for note in notes(state) if note.sync == sync), 0)
     return max(noted, 0 if text is None else int(json.loads(text)["epoch"]))
 
 
-def find_step(state: Java, step: str) -> str | None:
+def find_step(state: Facts, step: str) -> str | None:
     """The version in which a step was completed, in a table's metadata."""
     syncs = set()
     for note in notes(state):
         if note.step == step and note.part is None:
-            return f"{state.uuid()}@{note.snapshot}"
+            return f"{state.uuid}@{note.snapshot}"
         syncs.add(note.sync)
     found = (record.steps.get(step) for record in _records(state, syncs))
-    return next((f"{state.uuid()}@{snapshot}" for snapshot in found if snapshot is not None), None)
+    return next((f"{state.uuid}@{snapshot}" for snapshot in found if snapshot is not None), None)
 
 
-def count_parts(state: Java, step: str) -> int:
+def count_parts(state: Facts, step: str) -> int:
     """How many parts of a step were committed, in a table's metadata."""
     found, syncs = [0], set()
     for note in notes(state):
@@ -181,9 +218,9 @@ def count_parts(state: Java, step: str) -> int:
     return max(*found, *(record.parts.get(step, 0) for record in _records(state, syncs)), 0)
 
 
-def _records(state: Java, syncs: Collection[str]) -> Iterator[Record]:
+def _records(state: Facts, syncs: Collection[str]) -> Iterator[Record]:
     """The records of syncs. If no snapshot names a sync any more, those of all syncs."""
-    properties = state.properties()
+    properties = state.properties
     keys = map(Record.key, syncs) if syncs else [key for key in properties if key.startswith(Record.key(""))]
     for key in keys:
         text = properties.get(key)
@@ -191,8 +228,8 @@ def _records(state: Java, syncs: Collection[str]) -> Iterator[Record]:
             yield Record(**json.loads(text))
 
 
-Update = Callable[[IcebergTable, Java], int | None]
-"""Makes updates in a transaction: given the table as the transaction has it so far, and the transaction itself.
+Update = Callable[[Java, Facts], int | None]
+"""Makes updates in a transaction: given the transaction, and what the table's metadata says that it began with.
 
 It returns the id of the snapshot that it made last, if it knows that.
 """
@@ -202,7 +239,7 @@ def swap(
     catalog: IcebergCatalog,
     name: TableName,
     tag: CommitTag | None,
-    update: Update = lambda table, transaction: None,
+    update: Update = lambda transaction, state: None,
     *,
     identity: str | None = None,
     step: bool = True,
@@ -221,7 +258,8 @@ def swap(
             raise NoTable(f"there is no table {name} in catalog {catalog.name}")
         refuse_other(name, identity, table.uuid)
         transaction = table.java.newTransaction()
-        state = transaction.startMetadata()
+        base = transaction.startMetadata()
+        state = facts_of(catalog.java_named, base)
         record = None if tag is None else Record.of(state, tag.sync)
         if tag is not None and record is not None:
             if not foreign:
@@ -229,13 +267,19 @@ def swap(
             if again and step and (found := _done(state, tag)) is not None:
                 return found
             refuse_older(name, record.epoch, tag)
-        made = update(IcebergTable(transaction.table(), catalog.java_named, name), transaction)
+        made = update(transaction, state)
         made = _note(transaction, record, tag, made, step=step, append=append)
-        exchange(transaction, state)
+        exchange(transaction, base)
         # A snapshot that was made here has the newest schema.
-        return current_version(transaction.currentMetadata()) if made is None else f"{table.uuid}@{made}"
+        return f"{table.uuid}@{made}" if made is not None else _version(catalog, transaction)
 
     return _tried(catalog, name, tag if step else None, attempt)
+
+
+def refuse_changed(name: TableName, base: StoredTable, state: Facts) -> None:
+    """Raise ``Retry`` if a table is not the one that was searched."""
+    if base.version != state.version:
+        raise Retry(f"another program changed {name} after it was searched")
 
 
 def refuse_foreign(catalog: IcebergCatalog, name: TableName, record: Record) -> None:
@@ -251,7 +295,7 @@ def noted(version: str, before: str, tag: CommitTag) -> None:
     """Remember what a commit of one snapshot noted, so that Java is not asked for it."""
     (_, snapshot), (_, parent) = (each.split("@")[:2] for each in (version, before))
     note = Note(int(snapshot), tag.sync, tag.epoch, tag.sequence, tag.step, tag.part)
-    _links[int(snapshot)] = note, int(parent) or None
+    _keep(int(snapshot), note, int(parent) or None)
 
 
 def create(catalog: IcebergCatalog, name: TableName, tag: CommitTag, begin: Callable[[], Java]) -> str:
@@ -260,7 +304,7 @@ def create(catalog: IcebergCatalog, name: TableName, tag: CommitTag, begin: Call
     def attempt(again: bool) -> str:
         table = catalog.table(name) if again else None
         if table is not None:
-            found = _done(table.state, tag)
+            found = _done(facts_of(catalog.java_named, table.state), tag)
             if found is None:
                 raise TargetError(
                     f"another program made a table {name} in catalog {catalog.name} at the same time. "
@@ -270,7 +314,7 @@ def create(catalog: IcebergCatalog, name: TableName, tag: CommitTag, begin: Call
         transaction = begin()
         _note(transaction, Record(), tag)
         exchange(transaction, None)
-        return current_version(transaction.currentMetadata())
+        return _version(catalog, transaction)
 
     return _tried(catalog, name, tag, attempt)
 
@@ -280,33 +324,9 @@ def exchange(transaction: Java, base: Java) -> None:
     transaction.underlyingOps().commit(base, transaction.currentMetadata())
 
 
-class Facts(NamedTuple):
-    """What is asked of a table's metadata most often."""
-
-    version: str
-    format: int
-
-
-_facts: OrderedDict[str, Facts] = OrderedDict()
-"""What metadata files say, which never change, by their places."""
-
-
-def current_version(state: Java) -> str:
-    """The version that a table's metadata is at. What 0.1 committed may lack a snapshot, or have an older schema."""
-    return facts_of(state).version
-
-
-def facts_of(state: Java) -> Facts:
-    """The version that a table's metadata is at, and the version of its format."""
-    place = state.metadataFileLocation()
-    if place is None:  # it is not committed yet
-        return Facts(_version(state), int(state.formatVersion()))
-    found = _facts.get(place)
-    if found is None:
-        found = _facts[place] = Facts(_version(state), int(state.formatVersion()))
-        while len(_facts) > _MOST_KEPT:
-            _facts.popitem(last=False)
-    return found
+def _version(catalog: IcebergCatalog, transaction: Java) -> str:
+    """The version that a transaction has made."""
+    return facts_of(catalog.java_named, transaction.currentMetadata()).version
 
 
 def parsed_version(version: str) -> tuple[str, int, int | None]:
@@ -319,19 +339,11 @@ def parsed_version(version: str) -> tuple[str, int, int | None]:
         raise TargetError(f"{version!r} is not a version of an Iceberg table") from None
 
 
-def _version(state: Java) -> str:
-    snapshot, schema = state.currentSnapshot(), state.currentSchemaId()
-    if snapshot is None:
-        return f"{state.uuid()}@{NO_SNAPSHOT}@{schema}"
-    version = f"{state.uuid()}@{snapshot.snapshotId()}"
-    return version if snapshot.schemaId() == schema else f"{version}@{schema}"
-
-
-def _done(state: Java, tag: CommitTag) -> str | None:
+def _done(state: Facts, tag: CommitTag) -> str | None:
     """The version of a commit with a tag, if it is there."""
     if tag.part is None:
         return find_step(state, tag.step)
-    return current_version(state) if count_parts(state, tag.step) > tag.part else None
+    return state.version if count_parts(state, tag.step) > tag.part else None
 
 
 def _note(
@@ -363,6 +375,6 @@ def _note(
 def _tried(catalog: IcebergCatalog, name: TableName, tag: CommitTag | None, attempt: Callable[[bool], str]) -> str:
     def look() -> str | None:
         table = None if tag is None else catalog.table(name)
-        return None if table is None or tag is None else _done(table.state, tag)
+        return None if table is None or tag is None else _done(facts_of(catalog.java_named, table.state), tag)
 
     return tried(name, f"catalog {catalog.name}", attempt, look)

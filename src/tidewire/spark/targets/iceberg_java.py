@@ -1,0 +1,47 @@
+"""Iceberg's classes in Spark's Java process, and the one of ours that makes commits, ``IcebergCommit.java``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from tidewire.spark.targets.base import Java
+
+_COMMIT: Final = Path(__file__).with_name("IcebergCommit.java")
+
+_compiled: WeakKeyDictionary[Java, Java] = WeakKeyDictionary()
+"""Our class in the Java process behind a gateway."""
+
+
+class JavaNames:
+    """Java's classes, and their static methods, by name.
+
+    They are kept, because py4j asks Java about every part of a name, each time: that is most of a small commit.
+    """
+
+    def __init__(self, gateway: Java) -> None:
+        self._gateway = gateway
+        self._found: dict[str, Java] = {}
+
+    def __call__(self, name: str) -> Java:
+        found = self._found.get(name)
+        if found is None:
+            found = self._gateway.jvm
+            for part in name.split("."):
+                found = getattr(found, part)
+            self._found[name] = found
+        return found
+
+    @property
+    def commit(self) -> Java:
+        """An ``IcebergCommit``. Spark's own compiler of Java compiles it once for each Java process."""
+        found = _compiled.get(self._gateway)
+        if found is None:
+            compiler = self("org.codehaus.janino.SimpleCompiler")()
+            iceberg = self("org.apache.iceberg.util.JsonUtil.mapper")().getClass().getClassLoader()
+            compiler.setParentClassLoader(iceberg)
+            compiler.cook(_COMMIT.read_text("utf-8"))
+            found = compiler.getClassLoader().loadClass("tidewire.IcebergCommit").newInstance()
+            _compiled[self._gateway] = found
+        return found
