@@ -26,7 +26,7 @@
     │   ├── Retry                            the files that a commit was planned on have changed
     │   ├── KeyNeeded                        a table's rows cannot be told apart
     │   ├── StateError                       what it remembers cannot be read
-    │   └── LoadError                        a dump or a table cannot be loaded
+    │   └── LoadError                        a dump, a server or a table cannot be loaded
     ├── TargetError          (LookupError)   a target does not have what was asked of it
     │   ├── ColumnError                      a column is not there, or its name is taken
     │   ├── ForeignTable                     a table in a shared catalog is another program's
@@ -345,7 +345,7 @@ class StateError(SyncError):
 
 
 class LoadError(SyncError):
-    """A dump or a table cannot be loaded."""
+    """A dump, a server or a table cannot be loaded."""
 
 
 class TargetError(TidewireError, LookupError):

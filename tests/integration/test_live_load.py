@@ -204,6 +204,42 @@ def test_tables_are_loaded_while_programs_write_and_the_topic_continues_them(
     assert loaded_rows == synced_rows
 
 
+def test_servers_that_cannot_be_loaded_are_refused_with_a_way_out(db: MariaDB, tmp_path: Path) -> None:
+    db.run(
+        "CREATE DATABASE IF NOT EXISTS shop",
+        "CREATE TABLE IF NOT EXISTS shop.t (id int PRIMARY KEY)",
+        "CREATE OR REPLACE USER blind IDENTIFIED BY 'very secret'",
+        "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO blind",
+        "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1, MASTER_USER = 'nobody'",
+        "START SLAVE",
+    )
+    try:
+        replica = run("load", db.uri, tmp_path)
+    finally:
+        db.run("STOP SLAVE", "RESET SLAVE ALL")
+    refused = [
+        replica,
+        run("load", db.uri.replace("root", "blind:very%20secret"), tmp_path),
+        run("load", db.uri.replace("root", "blind:wrong%20one"), tmp_path),
+        run("load", db.uri, tmp_path, "--tables", "mysql.*"),
+        run("load", db.uri, tmp_path, "--at", 470490294711746569),
+    ]
+    for found, reason in zip(
+        refused,
+        [
+            "is a replica, and its log has the times of the server that it follows",
+            "GRANT PROCESS ON *.* to it",
+            "does not let the user 'blind' do this",
+            "has no table that is wanted; it has ",
+            "is not TiDB, so its tables can be read as of now only",
+        ],
+        strict=True,
+    ):
+        assert (found.exit_code, len(found.stderr.splitlines())) == (2, 1), found.output
+        assert reason in found.stderr
+        assert "secret" not in found.output
+
+
 def test_chunks_of_tidb_are_read_in_tasks_as_of_one_tso(
     spark: SparkSession, db: MariaDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

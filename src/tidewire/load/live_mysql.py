@@ -93,12 +93,7 @@ class MysqlLoad:
         retries = Retries(Event())
         while True:
             with Session(self.settings) as session:
-                facts = look_at(session, self.settings)
-                if not facts.sees_all:
-                    raise LoadError(
-                        f"the user {self.settings.user!r} does not see what other sessions of {self.settings.address} "
-                        "run, so no second is certainly over; GRANT PROCESS ON *.* to it"
-                    )
+                facts = readable(session, self.settings)
                 try:
                     snapshot, ts = self._taken(session, facts, told)
                 except TableChanged as failure:
@@ -115,6 +110,29 @@ class MysqlLoad:
         snapshot = Snapshot(session, self.settings, facts, self.wanted, 0, lambda: False)
         check_calm(session, self.settings, facts, start)
         return snapshot, settled_before(over)
+
+
+def readable(session: Session, settings: Settings) -> ServerInfo:
+    """The facts about a server; :class:`LoadError` if a load could not say which changes come after it."""
+    facts = look_at(session, settings)
+    if not facts.sees_all:
+        raise LoadError(
+            f"the user {settings.user!r} does not see what other sessions of {settings.address} run, so no second is "
+            "certainly over; GRANT PROCESS ON *.* to it"
+        )
+    if session.ask(_REPLICATES):
+        raise LoadError(
+            f"{settings.address} is a replica, and its log has the times of the server that it follows: changes after "
+            "the load could look older than it. Load from that server"
+        )
+    return facts
+
+
+_REPLICATES: Final = """
+    SELECT 1 FROM information_schema.PROCESSLIST
+    WHERE COMMAND LIKE 'Slave%' OR (USER = 'system user' AND STATE REGEXP 'source|master') LIMIT 1
+"""
+"""The threads that fetch and apply another server's log, as MariaDB or MySQL shows them."""
 
 
 def _wait_until_over(session: Session, second: int, told: Callable[[str], None]) -> int:

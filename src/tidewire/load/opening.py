@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from tidewire.changefeed.source.mysql.catalog import table_names
 from tidewire.changefeed.source.mysql.connection import Session
-from tidewire.changefeed.source.mysql.server import look_at
 from tidewire.changefeed.source.mysql.statements import Wanted
 from tidewire.errors import LoadError, OptionError
 from tidewire.load.live import server_errors, server_of, text
-from tidewire.load.live_mysql import MysqlLoad
+from tidewire.load.live_mysql import MysqlLoad, readable
 from tidewire.load.live_tidb import TidbLoad, is_users
 
 
@@ -25,5 +24,5 @@ def open_live(uri: str, wanted: Wanted, rules: tuple[str, ...], at: int | None) 
             return TidbLoad(settings, wanted, rules, at)
         if at is not None:
             raise OptionError("at", f"{settings.address} is not TiDB, so its tables can be read as of now only")
-        look_at(session, settings)
+        readable(session, settings)
     return MysqlLoad(settings, wanted, rules)
