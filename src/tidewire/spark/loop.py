@@ -265,7 +265,8 @@ class Loop:
         self._observer.reached(Point.STAGED)
         staged = time.perf_counter()
         planned = self.execution.plan(manifest)
-        self._take(manifest, planned, {"stage": staged - began, "plan": time.perf_counter() - staged})
+        seconds = {"stage": staged - began, "plan": time.perf_counter() - staged}
+        self._take(manifest, planned, seconds, sum(each.messages for each in ranges))
 
     def _empty(self, extents: Mapping[Partition, Extent]) -> dict[Partition, tuple[ReadRange, ...]]:
         """Partitions that are seen first while they are empty: read up to here, so that nothing to come is missed."""
@@ -273,11 +274,11 @@ class Loop:
         empty = ((at, extents[at].end) for at in sorted(new) if extents[at].first == extents[at].end)
         return {at: (ReadRange.of(end, end),) for at, end in empty}
 
-    def _take(self, manifest: Manifest, planned: Planned, seconds: dict[str, float]) -> None:
+    def _take(self, manifest: Manifest, planned: Planned, seconds: dict[str, float], messages: int = 0) -> None:
         manifest, planned = self.execution.take(manifest, planned, seconds)
         self._rest = min(REST * seconds.get("apply", 0.0), LONGEST_REST)
         rows = self.execution.rows(planned)
-        self._observer.finished(report_of(planned, manifest, self._ledger.sequence, rows, seconds))
+        self._observer.finished(report_of(planned, manifest, self._ledger.sequence, rows, seconds, messages))
 
     # Between passes
 

@@ -37,7 +37,7 @@ class PassReport:
     ``incomplete`` are the tables whose older rows are missing. ``tables`` gives the changes that were applied to each
     table, ``rows`` how many rows tables have now, as far as that is known. ``known`` are all tables that the upstream
     has now. ``rejected`` counts the messages of this pass that cannot be read, ``rejected_total`` those of all passes.
-    Times are in seconds.
+    ``messages`` is an estimate if the source is a storage sink's files. Times are in seconds.
     """
 
     sequence: int
@@ -89,9 +89,14 @@ class Silent:
 
 
 def report_of(
-    planned: Planned, manifest: Manifest, sequence: int, rows: Mapping[TableName, int], seconds: Mapping[str, float]
+    planned: Planned,
+    manifest: Manifest,
+    sequence: int,
+    rows: Mapping[TableName, int],
+    seconds: Mapping[str, float],
+    messages: int,
 ) -> PassReport:
-    """The report of a plan that was carried out."""
+    """The report of a plan that was carried out, after a pass that read so many messages."""
     tables: dict[TableName, int] = {}
     for step in planned.steps:
         if isinstance(step, Merge | Fill):
@@ -99,7 +104,7 @@ def report_of(
     state: State = planned.state
     return PassReport(
         sequence=sequence,
-        messages=sum(range_.end - range_.start for ranges in manifest.read.values() for range_ in ranges),
+        messages=messages,
         staged=sum(file.rows for file in manifest.files),
         tables=tables,
         rows=rows,
