@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -12,6 +13,9 @@ _COMMIT: Final = Path(__file__).with_name("IcebergCommit.java")
 
 _compiled: WeakKeyDictionary[Java, Java] = WeakKeyDictionary()
 """Our class in the Java process behind a gateway."""
+
+_COMPILING: Final = Lock()
+"""Tables commit in several threads. py4j takes two classes of one name for one, so only one thread may compile."""
 
 
 class JavaNames:
@@ -36,12 +40,15 @@ class JavaNames:
     @property
     def commit(self) -> Java:
         """An ``IcebergCommit``. Spark's own compiler of Java compiles it once for each Java process."""
-        found = _compiled.get(self._gateway)
-        if found is None:
-            compiler = self("org.codehaus.janino.SimpleCompiler")()
-            iceberg = self("org.apache.iceberg.util.JsonUtil.mapper")().getClass().getClassLoader()
-            compiler.setParentClassLoader(iceberg)
-            compiler.cook(_COMMIT.read_text("utf-8"))
-            found = compiler.getClassLoader().loadClass("tidewire.IcebergCommit").newInstance()
-            _compiled[self._gateway] = found
+        with _COMPILING:
+            found = _compiled.get(self._gateway)
+            if found is None:
+                found = _compiled[self._gateway] = self._compile()
         return found
+
+    def _compile(self) -> Java:
+        compiler = self("org.codehaus.janino.SimpleCompiler")()
+        iceberg = self("org.apache.iceberg.util.JsonUtil.mapper")().getClass().getClassLoader()
+        compiler.setParentClassLoader(iceberg)
+        compiler.cook(_COMMIT.read_text("utf-8"))
+        return compiler.getClassLoader().loadClass("tidewire.IcebergCommit").newInstance()
