@@ -59,13 +59,10 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def spark(events: Path, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """The session that all tests of the suite share; one of its own where a version is tried."""
-    os.environ[VARIABLE] = SECRET  # Java's environment is that of this process when it starts
     if KIND not in os.environ:
-        from spark_sessions import small_session
-
-        with small_session(events) as session:
-            yield session
+        yield request.getfixturevalue("spark")
         return
+    os.environ[VARIABLE] = SECRET  # Java's environment is that of this process when it starts
     with plain_session(events) as session:
         yield session
 
