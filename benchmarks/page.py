@@ -184,6 +184,14 @@ BENCHES = (
         partial(tables.listed, tables.COLD),
     ),
     Bench(
+        "bench_load",
+        "Load",
+        "`tidewire load` reads a dump of narrow rows in CSV into an Iceberg table. *pyspark* is Spark's CSV reader "
+        "over the same files, sorted by key into Parquet files, without anything that a load promises. CPU time of all "
+        "processes, the start of Spark included.",
+        partial(tables.listed, tables.LOAD),
+    ),
+    Bench(
         "bench_growth",
         "Growth",
         "Small batches of Canal-JSON go through a whole sync into Iceberg while one thing grows. The time of a batch "

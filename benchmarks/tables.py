@@ -211,6 +211,16 @@ FRESHNESS = (
     limited("95th percentile, s", "lag_95", ",.1f"),
     number("at most, s", "most_lag_95", ",.0f"),
 )
+LOAD = (
+    named("way", "way"),
+    number("rows", "rows"),
+    number("MB of CSV", "csv_mb"),
+    number("seconds", "seconds", ",.1f"),
+    number("rows per CPU-second", "rows_per_cpu_second"),
+    optional("at least", "least_rate", ",.0f"),
+    number("times pyspark", "times", ".2f"),
+    number("a worker at most, MB", "worker_mb", ","),
+)
 COLD = (
     number("changes", "rows"),
     number("seconds", "seconds", ",.1f"),
