@@ -20,9 +20,12 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+
+if TYPE_CHECKING:
+    from jgo.maven import MavenContext
 
 CACHE = Path(__file__).parents[2] / "build" / "servers"
 _DOWNLOAD_SECONDS = 120
@@ -30,6 +33,17 @@ _INSTALL_SECONDS = 300
 _START_SECONDS = 120  # on a busy machine; alone it takes six
 _STOP_SECONDS = 20
 _LONG_STOP_SECONDS = 60  # for those that first write down what they have
+
+
+@contextmanager
+def maven() -> Iterator[MavenContext]:
+    """Maven Central, for one test process at a time: jgo fails if another one fetches the same file meanwhile."""
+    from jgo.maven import MavenContext
+
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "maven.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield MavenContext(repo_cache=CACHE / "maven", timeout=_DOWNLOAD_SECONDS)
 
 
 class Archive(NamedTuple):
@@ -57,11 +71,9 @@ class Archive(NamedTuple):
         return home
 
     def _fetched(self) -> Path:
-        from jgo.maven import MavenContext
-
-        context = MavenContext(repo_cache=CACHE / "maven", timeout=_DOWNLOAD_SECONDS)
-        component = context.project(self.group, self.artifact).at_version(self.version)
-        path = Path(component.artifact(classifier=self.classifier, packaging=self.packaging).resolve())
+        with maven() as context:
+            component = context.project(self.group, self.artifact).at_version(self.version)
+            path = Path(component.artifact(classifier=self.classifier, packaging=self.packaging).resolve())
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != self.sha256:
@@ -81,15 +93,15 @@ class Jars(NamedTuple):
 
     def paths(self) -> list[Path]:
         """All jars, fetched once, in order of their names."""
-        from jgo.maven import Dependency, MavenContext
+        from jgo.maven import Dependency
 
-        context = MavenContext(repo_cache=CACHE / "maven", timeout=_DOWNLOAD_SECONDS)
-        roots = [
-            context.project(group, artifact).at_version(version).artifact(*classifier)
-            for group, artifact, version, *classifier in self.roots
-        ]
-        _, found = context.resolver.get_dependency_list([Dependency(root) for root in roots])
-        resolved = {Path(artifact.resolve()) for artifact in [*roots, *(node.dep.artifact for node in found)]}
+        with maven() as context:
+            roots = [
+                context.project(group, artifact).at_version(version).artifact(*classifier)
+                for group, artifact, version, *classifier in self.roots
+            ]
+            _, found = context.resolver.get_dependency_list([Dependency(root) for root in roots])
+            resolved = {Path(artifact.resolve()) for artifact in [*roots, *(node.dep.artifact for node in found)]}
         paths = sorted(resolved, key=lambda path: path.name)
         whole = hashlib.sha256()
         for path in paths:

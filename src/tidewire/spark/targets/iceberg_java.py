@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from threading import Lock
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from tidewire.spark.targets.base import Java
 
-_COMMIT: Final = Path(__file__).with_name("IcebergCommit.java")
+_COMMIT: Final[Traversable] = files(__package__).joinpath("IcebergCommit.java")
 
 _compiled: WeakKeyDictionary[Java, Java] = WeakKeyDictionary()
 """Our class in the Java process behind a gateway."""
