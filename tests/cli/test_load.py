@@ -73,14 +73,20 @@ def test_rows_that_do_not_fit_are_named_with_file_and_line(spark: SparkSession, 
     file = dump / "test.accounts.000000000.csv"
     lines = file.read_bytes().split(b"\r\n")
     lines[3], lines[5] = lines[3].replace(b",", b",,", 1), b"many" + lines[5]
-    file.write_bytes(b"\r\n".join(lines))
+    bad = b"\r\n".join(lines)
+    typed = ("load", f"dumpling:{dump}", target, "--tables", "test.accounts")
 
-    stopped = run("load", f"dumpling:{dump}", target, "--tables", "test.accounts", "--on-bad-row", "stop")
-    loaded = run("load", f"dumpling:{dump}", target, "--tables", "test.accounts")
+    file.write_bytes(bad)
+    stopped = run(*typed, "--on-bad-row", "stop")
+    file.write_bytes(bad.replace(b"many", b"0000"))  # a correction of the same length
+    corrected = run(*typed, "--on-bad-row", "stop")
+    file.write_bytes(bad)
+    loaded = run(*typed)
     listed = run("rejects", "ls", target, "--output", "json")
 
     assert stopped.exit_code == 2
     assert "2 rows do not fit, the first: test.accounts.000000000.csv line 4: it has" in stopped.stderr
+    assert "1 row does not fit, the first: test.accounts.000000000.csv line 4: it has" in corrected.stderr
     assert loaded.exit_code == 1
     assert "test.accounts: 23 rows" in loaded.stdout
     assert "not loaded: test.accounts.000000000.csv line 4: it has" in loaded.stderr

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -275,7 +275,9 @@ class _Run(_Staging):
         by_table = self._by_table()
         rejected = [each for report in self._done.values() for each in report.rejected]
         if rejected and self._job.on_bad is OnBad.STOP:
-            raise LoadError(f"{len(rejected):,} rows do not fit, the first: {min(rejected, key=_place).reason}")
+            # The next run reads these chunks again: perhaps their files were corrected.
+            self._storage.delete(document for document, report in self._done.items() if report.rejected)
+            raise LoadError(_misfits(rejected))
         self._execution.take(Manifest(0), self._planned(moment, by_table), {})
         if not self._is_done(moment):
             reasons = "; ".join(self._execution.impossible) or "see the sync's own messages"
@@ -356,8 +358,7 @@ class _Replace(_Staging):
         if rejected and self._job.on_bad is not OnBad.SKIP:
             self._clean()
             raise LoadError(
-                f"{len(rejected):,} rows do not fit, the first: {min(rejected, key=_place).reason}. Nothing is "
-                "replaced; --on-bad-row skip replaces the tables without them"
+                f"{_misfits(rejected)}. Nothing is replaced; --on-bad-row skip replaces the tables without them"
             )
         made = Replacing(uuid.uuid4().hex[:12], moment.ts, tables, _reject_files(by_table))
         self._storage.put(document, encode(made))
@@ -382,6 +383,11 @@ def _tables(moment: Moment, by_table: Mapping[str, list[ChunkReport]]) -> tuple[
 
 def _reject_files(by_table: Mapping[str, list[ChunkReport]]) -> tuple[str, ...]:
     return tuple(path for found in by_table.values() for report in found for path in report.reject_files)
+
+
+def _misfits(rejected: Sequence[Rejected]) -> str:
+    count = "1 row does not fit" if len(rejected) == 1 else f"{len(rejected):,} rows do not fit"
+    return f"{count}, the first: {min(rejected, key=_place).reason}"
 
 
 def _place(rejected: Rejected) -> Position:
