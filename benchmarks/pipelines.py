@@ -62,9 +62,18 @@ def connector() -> dict[str, str]:
     return {"spark.jars": ",".join(map(str, jars))}
 
 
+_ENDED: dict[int, dict[tuple[int, int], int]] = {}
+"""By process whose time was asked for: Python workers of Spark below it, by number and start, and their time so far."""
+
+
 def cpu_seconds(root: int | None = None) -> float:
-    """The CPU time of a process, without a number this one, and everything below it, ended children included."""
-    parents, times = {}, {}
+    """The CPU time of a process, without a number this one, and everything below it, ended children included.
+
+    Spark's Python workers are forgotten by the process that started them when they end. They count with what they had
+    taken when they were last seen here.
+    """
+    root = root or os.getpid()
+    parents, times, started = dict[int, int](), dict[int, int](), dict[int, int]()
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
@@ -72,14 +81,27 @@ def cpu_seconds(root: int | None = None) -> float:
             except OSError:
                 continue  # it has just ended
             pid = int(folder.name)
-            parents[pid], times[pid] = int(fields[1]), sum(map(int, fields[11:15]))
-    below = {root or os.getpid()}
+            parents[pid], times[pid], started[pid] = int(fields[1]), sum(map(int, fields[11:15])), int(fields[19])
+    below = {root}
     grown = True
     while grown:
         more = {pid for pid, parent in parents.items() if parent in below} - below
         below |= more
         grown = bool(more)
-    return sum(times[pid] for pid in below) / os.sysconf("SC_CLK_TCK")
+    ended = _ENDED.setdefault(root, {})
+    alive = {(pid, started[pid]) for pid in below if pid in started}
+    gone = sum(time for process, time in ended.items() if process not in alive)
+    daemons = {pid for pid in below if _is_daemon(pid)}
+    ended.update({(pid, started[pid]): times[pid] for pid in daemons if parents[pid] in daemons})
+    return (sum(times.get(pid, 0) for pid in below) + gone) / os.sysconf("SC_CLK_TCK")
+
+
+def _is_daemon(pid: int) -> bool:
+    """Is it Spark's process that starts Python workers, or one of these, which are its forks?"""
+    try:
+        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def peak_memory() -> int:
