@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
 
@@ -100,9 +100,8 @@ def load(
     """
     loop = Loop(spark, NoSource(), target, job, observer)
     with loop.driving(take_over=take_over) as execution:
-        if adopts:
-            return _Run(spark, loop.storage, job, wanted, execution, observer, on_progress).adopt(target)
-        return _Run(spark, loop.storage, job, wanted, execution, observer, on_progress).run()
+        run = _Run(spark, loop.storage, job, wanted, execution, observer, on_progress)
+        return run.adopt(target) if adopts else run.run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +151,9 @@ def replace_tables(
 class _Staging:
     """The chunks of a load, which are staged once, however often the load is begun."""
 
+    _PREFIX: ClassVar[str] = ""
+    """How the name of its folder begins."""
+
     def __init__(
         self,
         spark: SparkSession,
@@ -160,7 +162,6 @@ class _Staging:
         wanted: Source,
         observer: Observer,
         on_progress: Callable[[LoadProgress], None],
-        what: str = "",
     ) -> None:
         self._spark = spark
         self._storage = storage
@@ -168,7 +169,7 @@ class _Staging:
         self._wanted = wanted
         self._observer = observer
         self._on_progress = on_progress
-        self._load = f"{what}{_id(wanted, job)}"
+        self._load = f"{self._PREFIX}{_id(wanted, job)}"
         self._folder = f"{FOLDER}/{self._load}"
         self._done: dict[str, ChunkReport] = {}
 
@@ -331,16 +332,7 @@ class _Run(_Staging):
 class _Replace(_Staging):
     """What replaces tables is staged here, and the driver of the target does the rest."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        storage: Storage,
-        job: Job,
-        wanted: Source,
-        observer: Observer,
-        on_progress: Callable[[LoadProgress], None],
-    ) -> None:
-        super().__init__(spark, storage, job, wanted, observer, on_progress, what="replace-")
+    _PREFIX = "replace-"
 
     def ask(self) -> Asked:
         """Stage, and leave the request; one that is left already is not left again."""
