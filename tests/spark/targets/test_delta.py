@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from spark.targets.name_writer import TABLES, write_names
-from spark.targets.rows import change
+from spark.targets.rows import change, put
 from spark.targets.tags import tag
 from tidewire.errors import Fenced, StateError
 from tidewire.model import TableName
@@ -20,6 +22,7 @@ from tidewire.spark.targets import AddColumn, DeltaTarget, Field, TargetError, W
 from tidewire.spark.targets.delta_catalogue import _KEPT, DeltaCatalogue, Names
 from tidewire.spark.targets.delta_commit import epoch_id, sequence_id
 from tidewire.spark.targets.delta_files import actions_of
+from tidewire.spark.targets.files import DataFile
 from tidewire.storage import open_storage
 
 A, B, C = (TableName("db", table) for table in "abc")
@@ -111,6 +114,42 @@ def test_two_tries_of_a_step_that_only_adds_rows_cannot_both_land(spark: SparkSe
     with pytest.raises(Exception, match="ConcurrentTransactionException"):
         tries[1].commit(tag(epoch=1))
     assert target.read(A).count() == 1
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_delta_and_the_log_list_the_same_files(spark: SparkSession, tmp_path: Path, cut: bool) -> None:
+    """Files with dead rows, files that are gone, files in an older type, and a log without its first versions."""
+    target = DeltaTarget(spark, tmp_path)
+    target.create(A, [Field("id", "int"), Field("name", "string")], tag())
+    put(target, A, tag("one"), {"id": pa.array([1, 2, 3], pa.int32()), "name": ["a", "b", "c"]})
+    put(target, A, tag("two"), {"id": pa.array([2, 4], pa.int32()), "name": ["B", "D"]})
+    target.alter(A, [WidenColumn("id", "bigint")], tag("wide"))
+    put(target, A, tag("three"), {"id": pa.array([2**40], pa.int64()), "name": ["E"]})
+    id_ = target.version(A).partition("@")[0]
+    log = delta_commit.Transaction(target.session(), str(tmp_path / "data" / id_)).java.deltaLog()
+
+    by_log = DeltaTarget(spark, tmp_path).stored(A)
+    log.checkpoint()
+    if cut:
+        (tmp_path / "data" / id_ / "_delta_log" / f"{1:020}.json").unlink()
+        by_delta = DeltaTarget(spark, tmp_path).stored(A)
+    else:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("tidewire.spark.targets.delta_files._SHORT_LOG", 0)
+            by_delta = DeltaTarget(spark, tmp_path).stored(A)
+
+    assert len(by_log.files) == 3
+    assert sum(file.rows - file.live for file in by_log.files) == 1
+    assert {file.path: comparable(file) for file in by_delta.files} == {
+        file.path: comparable(file) for file in by_log.files
+    }
+    assert replace(by_delta, files=()) == replace(by_log, files=())
+
+
+def comparable(file: DataFile) -> tuple[DataFile, dict[str, Any]]:
+    """A file, and what Delta keeps of it, whatever the order of its members and the commit that it comes from."""
+    kept = {name: value for name, value in json.loads(file.document).items() if name != "dataChange"}
+    return replace(file, document=""), kept
 
 
 def test_a_table_whose_making_failed_has_no_name_and_is_purged(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The files of a Delta table: the actions of its log that describe them, read and made.
 
-A table's files are listed by Delta once. After that, each version is one small document in the log, which says which
-files were added and removed, also if another program committed it.
+Each version of a table is one small document in its log, which says which files were added and removed, whichever
+program committed it. Only the files of a long log are listed by Delta, once, because that takes a Spark job.
 """
 
 from __future__ import annotations
@@ -63,6 +63,9 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 """The digits of Z85, in which Delta writes the id of a file of vectors."""
 
 _ID_LENGTH: Final = 20
+_SHORT_LOG: Final = 100
+"""A table with fewer versions is read out of its log, and one with more is listed by Delta, which has checkpoints."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MILLISECOND: Final = 1000
 
@@ -70,12 +73,16 @@ Action = Mapping[str, Any]
 
 
 def stored_table(name: TableName, snapshot: Java, folder: Storage, root: str) -> StoredTable:
-    """What a table is made of, listed by Delta."""
+    """What a table is made of."""
     columns, partition, order = layout_of(name, snapshot)
-    listed = snapshot.allFiles().toJSON().collectAsList()
-    files = tuple(_data_file(name, json.loads(document), columns, root, partition) for document in listed)
-    access = LocalAccess() if folder.local is not None else StorageAccess(folder)
-    return StoredTable(str(snapshot.version()), columns, files, access, root, partition=partition, order=order)
+    access, version = LocalAccess() if folder.local is not None else StorageAccess(folder), int(snapshot.version())
+    empty = StoredTable("-1", columns, (), access, root, partition=partition, order=order)
+    found = advanced(name, empty, snapshot, folder) if version < _SHORT_LOG else None
+    if found is None:
+        listed = snapshot.allFiles().toJSON().collectAsList()
+        files = tuple(_data_file(name, json.loads(document), columns, root, partition) for document in listed)
+        found = replace(empty, version=str(version), files=files)
+    return found
 
 
 def advanced(name: TableName, known: StoredTable, snapshot: Java, folder: Storage) -> StoredTable | None:
@@ -83,20 +90,18 @@ def advanced(name: TableName, known: StoredTable, snapshot: Java, folder: Storag
     columns, partition, order = layout_of(name, snapshot)
     if _kinds(columns) != _kinds(known.columns):  # what is known of files is in the types of older columns
         return None
-    files = {file.path: file for file in known.files}
+    files: dict[str, DataFile] = {file.path: file for file in known.files}
+    added: dict[str, Action] = {}
     for version in range(int(known.version) + 1, int(snapshot.version()) + 1):
         text = folder.read(f"{LOG}/{version:020}.json")
         if text is None:
             return None
-        for line in text.splitlines():
-            action = json.loads(line)
-            if "remove" in action:
-                files.pop(_path(action["remove"], known.folder), None)
-        for line in text.splitlines():
-            action = json.loads(line)
-            if "add" in action:
-                file = _data_file(name, action["add"], columns, known.folder, partition)
-                files[file.path] = file
+        actions = [json.loads(line) for line in text.splitlines()]
+        for path in (_path(action["remove"], known.folder) for action in actions if "remove" in action):
+            files.pop(path, None)
+            added.pop(path, None)
+        added |= {_path(action["add"], known.folder): action["add"] for action in actions if "add" in action}
+    files |= {path: _data_file(name, add, columns, known.folder, partition) for path, add in added.items()}
     now, found = str(snapshot.version()), tuple(files.values())
     return replace(known, version=now, columns=columns, files=found, partition=partition, order=order)
 
