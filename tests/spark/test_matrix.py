@@ -1,12 +1,13 @@
-"""Every recorded topic, in every protocol, format and mode, through the commands a person types: ``make matrix``.
+"""Every recorded topic, in every protocol with watermarks, clean and faulty, format and mode: ``make matrix``.
 
-Each case stops at another recorded moment, so that together they stop at all of them. Cases that could not take longer
-are in ``test_sync_topics``, which every run of the tests has.
+``tidewire sync`` stops at some recorded moments and at the end, and ``tidewire maintain`` compacts the tables. Each
+case stops at other moments, so that together the cases of a topic stop at all of them. Before and after maintenance,
+pyiceberg or delta-rs reads every version that was published. Spark reads the first one before, and the last one after.
+Cases that could not take longer are in ``test_sync_topics``, which every run of the tests has.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,61 +17,78 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import topic_files
-from sync_checks import comparable
+from sync_checks import assert_equal, assert_others_read, written
 from tidewire.cli.app import app
-from tidewire.spark.snapshot import snapshot
 
 pytestmark = pytest.mark.matrix
 
 TOPICS = ("seed11", "seed11-classic", "seed23", "seed23-classic")
-FORMATS = ("iceberg", "delta")
+FORMATS: Mapping[str, tuple[str, int, list[object]]] = {
+    "iceberg-3": ("iceberg", 3, []),
+    "iceberg-2": ("iceberg", 3, ["--format-version", 2]),
+    "delta": ("delta", 1, ["--target-format", "delta"]),
+}
+"""A target format, at how many recorded moments a sync stops before the end, and arguments of ``tidewire sync``."""
+
 MODES = ("mirror", "history", "scd2")
 FILES = [(topic, name) for topic in TOPICS for name in topic_files.names(topic) if not name.startswith("avro")]
-CASES = [(topic, name, format_, mode) for mode in MODES for format_ in FORMATS for topic, name in FILES]
+CASES = [(format_, mode, topic, name) for format_ in FORMATS for mode in MODES for topic, name in FILES]
 
 
-def typed(*arguments: object) -> list[dict[str, Any]]:
-    """What a command prints."""
+def stops(case: tuple[str, str, str, str]) -> list[Mapping[str, Any]]:
+    """The recorded moments at which a case stops, in their order."""
+    format_, _, topic, _ = case
+    watermarks, times = topic_files.expected(topic)["watermarks"], FORMATS[format_][1]
+    count, first = len(watermarks), [each for each in CASES if each[2] == topic].index(case)
+    return [watermarks[index] for index in sorted((first + part * count // times) % count for part in range(times))]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_together_the_cases_stop_at_every_recorded_moment(topic: str) -> None:
+    found = {moment["ts"] for case in CASES if case[2] == topic for moment in stops(case)}
+
+    assert found == {moment["ts"] for moment in topic_files.expected(topic)["watermarks"]}
+
+
+def typed(*arguments: object) -> None:
+    """Run a command as a person types it."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.parametrize(("number", "case"), [*enumerate(CASES)], ids=["-".join(case) for case in CASES])
-def test_shown_tables_equal_the_upstream(
-    spark: SparkSession, tmp_path: Path, number: int, case: tuple[str, str, str, str]
+@pytest.mark.parametrize("case", CASES, ids=["-".join(case) for case in CASES])
+def test_published_versions_equal_the_upstream(
+    spark: SparkSession, tmp_path: Path, case: tuple[str, str, str, str]
 ) -> None:
-    topic, name, format_, mode = case
-    recorded = topic_files.expected(topic)
-    moment = recorded["watermarks"][number * 17 % len(recorded["watermarks"])]
-    lines, topics, target = tmp_path / "lines.jsonl", (tmp_path / "topics").as_uri(), tmp_path / "lake"
-    lines.write_text(topic_files.read(topic, f"{name}.jsonl"))
+    kind, mode, topic, name = case
+    format_, _, arguments = FORMATS[kind]
+    recorded, floats = topic_files.expected(topic), not name.startswith("craft")
+    moments = stops(case)
+    target = tmp_path / "lake"
+    written(tmp_path / "topics", topic, name)
     base = name.removesuffix(".faults")
-    sync = ["sync", topics, target, "--protocol", topic_files.PROTOCOLS.get(base, base), "--once"]
-    sync += ["--target-format", format_, "--mode", mode]
-    floats = base != "craft"
+    protocol = topic_files.PROTOCOLS.get(base, base)
+    sync = [
+        "sync",
+        (tmp_path / "topics").as_uri(),
+        target,
+        "--protocol",
+        protocol,
+        "--once",
+        "--mode",
+        mode,
+        *arguments,
+    ]
 
-    typed_import = CliRunner().invoke(app, ["topic", "import", str(lines), topics, "--topic", topic])
-    assert typed_import.exit_code == 0, typed_import.output
-    typed(*sync, "--until", moment["ts"])
-    assert_shown(spark, target, moment, floats=floats)
+    for moment in moments:
+        typed(*sync, "--until", moment["ts"])
     typed(*sync)
-    assert_shown(spark, target, recorded["end"], floats=floats)
-    assert_shown(spark, target, moment, "--at", moment["ts"], floats=floats)
 
-
-def assert_shown(spark: SparkSession, target: Path, moment: Mapping[str, Any], *at: object, floats: bool) -> None:
-    """``tidewire show`` prints the tables of a recorded moment: names, keys, columns in order, and rows."""
-    listed = {line["table"]: line for line in typed("show", target, *at, "--output", "json")}
-    assert sorted(listed) == sorted(moment["tables"])
-    known = snapshot(spark, str(target), *at[1:]).tables  # type: ignore[arg-type]
-    for table, published in known.items():
-        wanted = moment["tables"][str(table)]
-        rows = typed("show", target, table, *at, "--output", "json")
-        assert listed[str(table)]["columns"] == wanted["columns"], table
-        assert listed[str(table)]["key"] == wanted["key"], table
-        assert listed[str(table)]["rows"] == len(wanted["rows"]), table
-        columns = published.schema.columns
-        assert all(list(row) == wanted["columns"] for row in rows), table
-        shown = comparable([list(row.values()) for row in rows], columns, floats)
-        assert shown == comparable(wanted["rows"], columns, floats), table
+    moments.append(recorded["end"])
+    first, end = moments[0], moments[-1]
+    assert_equal(spark, target, first, first["ts"], floats=floats)
+    count = sum(assert_others_read(spark, target, format_, each, each["ts"], floats=floats) for each in moments)
+    typed("maintain", target)
+    again = sum(assert_others_read(spark, target, format_, each, each["ts"], floats=floats) for each in moments)
+    assert count == again >= len(moments)
+    assert_equal(spark, target, end, floats=floats)
