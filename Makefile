@@ -60,8 +60,8 @@ test: $(JARS) $(NATIVE) $(QUIX) ## Run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: matrix
-matrix: $(JARS) ## Sync every recorded topic in every protocol, format and mode (takes hours)
-	$(BIN)/pytest -n 2 --maxschedchunk 1 -m matrix tests/spark/test_matrix.py tests/spark/test_load.py tests/spark/test_replace.py
+matrix: $(JARS) ## Sync every recorded topic in every protocol, format and mode (takes an hour)
+	$(BIN)/pytest -n 2 --maxschedchunk 1 -m matrix tests/spark
 
 .PHONY: fuzz
 fuzz: $(READY) $(NATIVE) ## Give damaged messages and odd values to the codec and both kernels, for twenty minutes

@@ -1,7 +1,8 @@
-"""A sync in a process of its own that dies at a chosen point: ``killed_sync.py ROOT POINT COUNT WHAT [ELSEWHERE]``.
+"""A sync in a process of its own that dies at a chosen point: ``killed_sync.py ROOT POINT COUNT WHAT [FORMAT|PLACE]``.
 
-``WHAT`` is killed with SIGKILL: ``python`` (Java may go on for a while), ``java`` or ``both``. ``ELSEWHERE`` is a JSON
-document with a target's URI, its catalog and the job's protocol and options, if the target is not in ``ROOT``.
+``WHAT`` is killed with SIGKILL: ``python`` (Java may go on for a while), ``java`` or ``both``. ``FORMAT`` is the target's
+format. If the target is not in ``ROOT``, ``PLACE`` is a JSON document with its URI, its catalog and the job's protocol
+and options.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from spark_sessions import small_session
@@ -48,7 +50,9 @@ def main() -> None:
     root, point, count, what, *elsewhere = sys.argv[1:]
     folder = Path(root)
     target, job = str(folder / "target"), JOB
-    if elsewhere:
+    if elsewhere and not elsewhere[0].startswith("{"):
+        job = replace(job, format=elsewhere[0])
+    elif elsewhere:
         told = json.loads(elsewhere[0])
         target = told["target"]
         job = Job(told["protocol"], told["options"], catalog=CatalogSettings(**told["catalog"]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,17 +27,25 @@ KILLER = Path(__file__).parents[1] / "killed_sync.py"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("point", "count", "what"),
-    [(Point.STEP, 3, "python"), (Point.STEP, 2, "java"), (Point.APPLIED, 1, "both")],
+    ("point", "count", "what", "format_"),
+    [
+        (Point.STEP, 3, "python", "iceberg"),
+        (Point.STEP, 2, "java", "iceberg"),
+        (Point.APPLIED, 1, "both", "iceberg"),
+        (Point.STEP, 5, "both", "delta"),
+        pytest.param(Point.STEP, 3, "java", "delta", marks=pytest.mark.matrix),
+        pytest.param(Point.STEP, 4, "python", "delta", marks=pytest.mark.matrix),
+        pytest.param(Point.APPLIED, 1, "both", "delta", marks=pytest.mark.matrix),
+    ],
 )
 def test_a_killed_driver_changes_nothing(
-    spark: SparkSession, tmp_path: Path, point: Point, count: int, what: str
+    spark: SparkSession, tmp_path: Path, point: Point, count: int, what: str, format_: str
 ) -> None:
     workload = Workload(11, transactions=8, tables=2, habits=Habits(statements=2))
     production = produce(workload, Delivery("open-protocol", Options()), ["restart"])
     topics, _ = put(production, tmp_path / "topics")
     killed = subprocess.run(
-        [sys.executable, str(KILLER), str(tmp_path), point, str(count), what],
+        [sys.executable, str(KILLER), str(tmp_path), point, str(count), what, format_],
         cwd=KILLER.parent,
         capture_output=True,
         check=False,
@@ -44,7 +53,7 @@ def test_a_killed_driver_changes_nothing(
     assert killed.returncode != 0, killed.stderr.decode()[-2000:]
 
     target = tmp_path / "target"
-    state = synced(spark, topics, target, JOB)
+    state = synced(spark, topics, target, replace(JOB, format=format_))
 
     assert_equal(spark, target, expectation(production, {}, [])["end"])
     found = snapshot(spark, str(target))
