@@ -1,8 +1,8 @@
 """A sync in a process of its own that dies at a chosen point: ``killed_sync.py ROOT POINT COUNT WHAT [FORMAT|PLACE]``.
 
-``WHAT`` is killed with SIGKILL: ``python`` (Java may go on for a while), ``java`` or ``both``. ``FORMAT`` is that of the
-target. If the target is not in ``ROOT``, ``PLACE`` is a JSON document with its URI, its catalog and the job's protocol
-and options.
+``WHAT`` is killed with SIGKILL: ``python`` (Java may go on for a while), ``java`` or ``both``. ``FORMAT`` is the format
+of the target. If the target is not in ``ROOT``, ``PLACE`` is a JSON document with its URI, its catalog and the job's
+protocol and options.
 """
 
 from __future__ import annotations
