@@ -14,13 +14,24 @@ from tidewire.model import Ddl, MySQLType, Op, RowChange, TableName, TableSchema
 from tidewire.plain import event_from_plain, event_to_plain
 from tidewire.sync.catalogue import Catalogue
 from tidewire.sync.catalogue import Statement as Read
-from tidewire.workload import Deeds, Entry, Habits, Kind, Mark, Statement, Transaction, Workload, events, states
+from tidewire.workload import (
+    ActionRates,
+    Entry,
+    Habits,
+    Kind,
+    ResolvedTs,
+    Statement,
+    Transaction,
+    Workload,
+    events,
+    states,
+)
 
 BUSY = Habits(statements=0.2, ties=0.2, pairs=0.3)
 
 
-def busy(seed: int, deeds: Deeds = Deeds(), *, raw: bool = False) -> list[Entry]:
-    return list(Workload(seed, transactions=150, tables=7, habits=replace(BUSY, deeds=deeds, raw=raw)))
+def busy(seed: int, rates: ActionRates = ActionRates(), *, raw: bool = False) -> list[Entry]:
+    return list(Workload(seed, transactions=150, tables=7, habits=replace(BUSY, rates=rates, raw=raw)))
 
 
 def changes(entries: list[Entry]) -> list[RowChange]:
@@ -38,8 +49,8 @@ def test_a_seed_makes_the_same_workload_again_and_another_seed_another() -> None
 def test_entries_are_in_commit_order_and_rows_of_a_statements_moment_come_before_it(seed: int) -> None:
     for before, after in pairwise(busy(seed)):
         assert before.ts <= after.ts
-        if isinstance(before, Statement | Mark):
-            assert before.ts < after.ts or isinstance(after, Mark)
+        if isinstance(before, Statement | ResolvedTs):
+            assert before.ts < after.ts or isinstance(after, ResolvedTs)
 
 
 def test_ties_happen() -> None:
@@ -53,7 +64,7 @@ def test_ties_happen() -> None:
 def test_no_row_is_changed_twice_in_one_moment(raw: bool) -> None:
     """Were it otherwise, no consumer could tell which change is the last."""
     seen: Counter[tuple[int | None, TableName, str, tuple[Value, ...]]] = Counter()
-    for change in changes(busy(2, raw=raw, deeds=Deeds(move=10, swap=10, rewrite=10))):
+    for change in changes(busy(2, raw=raw, rates=ActionRates(move=10, swap=10, rewrite=10))):
         for side, row in (("before", change.before), ("after", change.after)):
             if row is not None:
                 key = tuple(row[name] for name in change.table.handle_key)
@@ -63,7 +74,7 @@ def test_no_row_is_changed_twice_in_one_moment(raw: bool) -> None:
 
 
 def test_proportions_are_as_asked_for() -> None:
-    workload = Workload(1, rows=6000, habits=Habits(Deeds(move=0, swap=0, rewrite=0), statements=0))
+    workload = Workload(1, rows=6000, habits=Habits(ActionRates(move=0, swap=0, rewrite=0), statements=0))
 
     done = Counter(change.op for change in changes(list(workload)))
 
@@ -75,7 +86,7 @@ def test_proportions_are_as_asked_for() -> None:
 
 def test_a_changed_key_is_a_delete_and_an_insert_unless_changes_are_raw() -> None:
     def moved(raw: bool) -> int:
-        entries = busy(3, raw=raw, deeds=Deeds(move=20, swap=20))
+        entries = busy(3, raw=raw, rates=ActionRates(move=20, swap=20))
         pairs = ((change.before, change.after, change.table.handle_key) for change in changes(entries))
         return sum(
             before is not None and after is not None and any(before[name] != after[name] for name in key)
@@ -143,7 +154,7 @@ def facts(schema: TableSchema) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("raw", [False, True])
 def test_the_state_is_what_the_statements_and_rows_lead_to(raw: bool) -> None:
     """Each statement brings the tables as the generator has them; up to there, rows alone must lead to the same."""
-    entries = busy(4, raw=raw, deeds=Deeds(move=5, swap=5, rewrite=5))
+    entries = busy(4, raw=raw, rates=ActionRates(move=5, swap=5, rewrite=5))
     altered = [entry for entry in entries if isinstance(entry, Statement) and "ADD INDEX" in entry.ddl.query]
     assert altered
 

@@ -19,7 +19,7 @@ from tidewire.cli.spark_session import spark_session
 from tidewire.cli.stopping import stopping
 from tidewire.codec import PROTOCOLS, protocol
 from tidewire.model import Watermark
-from tidewire.workload import Habits, Kind, Mark, Statement, Transaction, Workload
+from tidewire.workload import Habits, Kind, ResolvedTs, Statement, Transaction, Workload
 
 if TYPE_CHECKING:
     from tidewire.cli.demo_run import Outcome
@@ -119,8 +119,8 @@ def _show_workload(console: Console, workload: Workload) -> None:
     ops = Counter(str(change.op) for change in changes)
     done = ", ".join(f"{count} {op}s" for op, count in sorted(ops.items()))
     transactions = sum(isinstance(entry, Transaction) for entry in entries)
-    marks = sum(isinstance(entry, Mark) for entry in entries)
-    console.print(f"{done} in {transactions} transactions, with {marks} watermarks, and these statements:")
+    watermarks = sum(isinstance(entry, ResolvedTs) for entry in entries)
+    console.print(f"{done} in {transactions} transactions, with {watermarks} watermarks, and these statements:")
     for entry in entries:
         if isinstance(entry, Statement):
             text = Text(f"  {entry.ts}  {entry.ddl.query}", style="cyan")

@@ -14,7 +14,7 @@ from pyspark import SparkContext, cloudpickle
 Result = TypeVar("Result", covariant=True)
 
 
-class Work(Protocol[Result]):
+class TaskWork(Protocol[Result]):
     """What one Spark task does. It can be pickled, and so can its result."""
 
     def run(self) -> Result:
@@ -22,7 +22,7 @@ class Work(Protocol[Result]):
         ...
 
 
-def run_in_tasks(context: SparkContext, work: Sequence[Work[Result]]) -> list[Result]:
+def run_in_tasks(context: SparkContext, work: Sequence[TaskWork[Result]]) -> list[Result]:
     """Run each piece of work in a Spark task, and return the results. An error that can be pickled is raised unchanged.
 
     Classes that executors cannot import, such as those of a notebook, travel along.

@@ -13,19 +13,19 @@ from tidewire.workload.delivery import Delivery, Packet, Sent, deliver, encoded
 from tidewire.workload.faults import FAULTS
 from tidewire.workload.production import Production, expectation, produce, rule_for_all
 from tidewire.workload.statements import Kind, Statement
-from tidewire.workload.transactions import Deeds
-from tidewire.workload.workload import Entry, Habits, Mark, Transaction, Workload, events, states
+from tidewire.workload.transactions import ActionRates
+from tidewire.workload.workload import Entry, Habits, ResolvedTs, Transaction, Workload, events, states
 
 __all__ = [
     "FAULTS",
-    "Deeds",
+    "ActionRates",
     "Delivery",
     "Entry",
     "Habits",
     "Kind",
-    "Mark",
     "Packet",
     "Production",
+    "ResolvedTs",
     "Sent",
     "Statement",
     "Transaction",

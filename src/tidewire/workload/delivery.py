@@ -17,7 +17,7 @@ from tidewire.codec.capabilities import Capabilities
 from tidewire.dispatch import Rule, partition
 from tidewire.model import Bootstrap, Ddl, Event, Message, RowChange, TableName, TableSchema, Watermark
 from tidewire.workload.statements import Statement
-from tidewire.workload.workload import Entry, Mark, Transaction
+from tidewire.workload.workload import Entry, ResolvedTs, Transaction
 
 _MOST_TRANSACTIONS = 4
 """A changefeed sends what it has, so rows of a few transactions share messages where the protocol packs them."""
@@ -32,7 +32,7 @@ class Packet(NamedTuple):
 
     @property
     def holds_rows(self) -> bool:
-        """Is this about rows, and not for everybody?"""
+        """Is this about rows, and not broadcast?"""
         return isinstance(self.events[0], RowChange)
 
 
@@ -112,7 +112,7 @@ class _Changefeed:
                     hearing = 1 if delivery.first_only else self.count
                     topic = self._topic(ddl.old_name or ddl.table)
                     yield from (Packet(topic, number, (ddl,)) for number in range(hearing))
-                case Mark(ts):
+                case ResolvedTs(ts):
                     yield from self._flush()
                     yield from self._watermark(ts)
                 case _:
@@ -168,4 +168,4 @@ def _said(event: Event, capabilities: Capabilities) -> bool:
 
 def since(entries: Sequence[Entry], ts: int) -> list[Entry]:
     """What a changefeed sends that goes on after a watermark: the watermark again, and everything after it."""
-    return [Mark(ts), *(entry for entry in entries if entry.ts > ts)]
+    return [ResolvedTs(ts), *(entry for entry in entries if entry.ts > ts)]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tidewire.model import Bootstrap, Ddl, DdlType, Event, RowChange, Watermark
 from tidewire.workload.delivery import Delivery, Growth, Packet, Sent, since
-from tidewire.workload.workload import Entry, Habits, Mark, Transaction
+from tidewire.workload.workload import Entry, Habits, ResolvedTs, Transaction
 
 Shuffle: TypeAlias = Callable[[list[Packet], Random], list[Packet]]
 """Another order of packets."""
@@ -41,11 +41,11 @@ def restarted(entries: Sequence[Entry], run: Run, random: Random, restarts: int 
     A process first repeats the watermark it goes on from, and then sends everything after it again.
     """
     packets = run(entries)
-    marks = [entry.ts for entry in entries if isinstance(entry, Mark)]
+    resolved = [entry.ts for entry in entries if isinstance(entry, ResolvedTs)]
     for _ in range(restarts):
         stop = random.randint(len(packets) // 3, 2 * len(packets) // 3)
         reached = next((ts for packet in packets[stop:] if (ts := _first_ts(packet)) is not None), None)
-        known = [ts for ts in marks if reached is not None and ts < reached]
+        known = [ts for ts in resolved if reached is not None and ts < reached]
         if not known:
             break
         yield from _without_tail(packets[:stop], known[-1], random)

@@ -18,7 +18,7 @@ from tidewire.workload.delivery import Delivery, Packet, Sent, deliver, encoded
 from tidewire.workload.faults import FAULTS, Fault, duplicated, restarted, scattered
 from tidewire.workload.garbage import spoiled
 from tidewire.workload.statements import Statement
-from tidewire.workload.workload import Entry, Mark, Transaction, Workload, events, states
+from tidewire.workload.workload import Entry, ResolvedTs, Transaction, Workload, events, states
 
 _MOST_STATES = 10
 """The watermarks whose state is written down, beside the last one."""
@@ -44,7 +44,7 @@ class Production:
     @property
     def marks(self) -> list[int]:
         """The watermarks, in order."""
-        return [entry.ts for entry in self.entries if isinstance(entry, Mark)]
+        return [entry.ts for entry in self.entries if isinstance(entry, ResolvedTs)]
 
 
 def produce(

@@ -13,7 +13,7 @@ from tidewire.workload.database import Database, Key, Table
 from tidewire.workload.values import random_value
 
 
-class Deed(StrEnum):
+class RowAction(StrEnum):
     """What a transaction does to rows of a table."""
 
     INSERT = "insert"
@@ -24,12 +24,12 @@ class Deed(StrEnum):
     REWRITE = "rewrite"
 
 
-_IN_ORDER = list(Deed)
+_IN_ORDER = list(RowAction)
 
 
 @dataclass(frozen=True, slots=True)
-class Deeds:
-    """How often what is done, in relation to each other.
+class ActionRates:
+    """How often each action is chosen, relative to the others.
 
     ``move`` changes a row's key, ``swap`` exchanges the keys of two rows, ``rewrite`` deletes a row and inserts another
     with the same key.
@@ -42,17 +42,17 @@ class Deeds:
     swap: float = 1
     rewrite: float = 1
 
-    def pick(self, random: Random) -> Deed:
-        """One of them."""
+    def pick(self, random: Random) -> RowAction:
+        """Choose an action."""
         weights = (self.insert, self.update, self.delete, self.move, self.swap, self.rewrite)
         return random.choices(_IN_ORDER, weights)[0]
 
 
 Touched = set[tuple[TableName, Key]]
-"""The rows that a moment has changed: none is changed twice."""
+"""The rows that were changed at one commit ts. No row is changed twice at one commit ts."""
 
 _MOST_TRIES = 20
-"""How often a row is looked for that the transaction has not changed yet; then it goes on without one."""
+"""How often to look for a row that the transaction has not changed yet, before giving up."""
 
 
 class Writer:
@@ -69,9 +69,9 @@ class Writer:
         self._touched = touched
         self._raw = raw
 
-    def changes(self, table: Table, deed: Deed) -> Iterator[RowChange]:
+    def changes(self, table: Table, action: RowAction) -> Iterator[RowChange]:
         """Do something to a table; nothing if there is no row to do it to."""
-        yield from _DEEDS[deed](self, table)
+        yield from _ACTIONS[action](self, table)
 
     def _insert(self, table: Table) -> Iterator[RowChange]:
         key = self._new_key(table)
@@ -176,13 +176,13 @@ class Writer:
         return True
 
 
-_DEEDS: Mapping[Deed, Callable[[Writer, Table], Iterator[RowChange]]] = {
-    Deed.INSERT: Writer._insert,
-    Deed.UPDATE: Writer._update,
-    Deed.DELETE: Writer._delete,
-    Deed.MOVE: Writer._move,
-    Deed.SWAP: Writer._swap,
-    Deed.REWRITE: Writer._rewrite,
+_ACTIONS: Mapping[RowAction, Callable[[Writer, Table], Iterator[RowChange]]] = {
+    RowAction.INSERT: Writer._insert,
+    RowAction.UPDATE: Writer._update,
+    RowAction.DELETE: Writer._delete,
+    RowAction.MOVE: Writer._move,
+    RowAction.SWAP: Writer._swap,
+    RowAction.REWRITE: Writer._rewrite,
 }
 
 

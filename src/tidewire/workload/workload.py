@@ -15,7 +15,7 @@ from tidewire.plain import value_to_plain
 from tidewire.workload.database import Clock, Database, Table
 from tidewire.workload.shapes import shape
 from tidewire.workload.statements import Kind, Scene, Statement, create, statements
-from tidewire.workload.transactions import Deeds, Touched, Writer
+from tidewire.workload.transactions import ActionRates, Touched, Writer
 
 START = 470_000_000_000_000_000
 """The moment a workload begins at, a TSO of October 2026: a workload knows no other clock than its own."""
@@ -28,13 +28,13 @@ class Transaction(NamedTuple):
     rows: tuple[RowChange, ...]
 
 
-class Mark(NamedTuple):
-    """Everything up to this moment is known."""
+class ResolvedTs(NamedTuple):
+    """All changes up to this ts have been written."""
 
     ts: int
 
 
-Entry: TypeAlias = Transaction | Statement | Mark
+Entry: TypeAlias = Transaction | Statement | ResolvedTs
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Habits:
     followed at once by one that changes another table. ``raw``: a changed key is an update, not a delete and an insert.
     """
 
-    deeds: Deeds = field(default_factory=Deeds)
+    rates: ActionRates = field(default_factory=ActionRates)
     most_rows: int = 6
     statements: float = 0.05
     kinds: Mapping[Kind, float] = field(default_factory=lambda: dict.fromkeys(Kind, 1.0))
@@ -81,9 +81,9 @@ class Workload:
         for number in range(self.tables):
             made = shape(number, random)
             yield _done(scene, create(scene, TableName(self.schema, made.name), made))
-        yield Mark(scene.clock.tick())
+        yield ResolvedTs(scene.clock.tick())
         yield from self._busy(scene)
-        yield Mark(scene.clock.tick())
+        yield ResolvedTs(scene.clock.tick())
 
     def _busy(self, scene: Scene) -> Iterator[Entry]:
         random, habits = scene.random, self.habits
@@ -102,7 +102,7 @@ class Workload:
                 yield from self._statements(scene, tied)
                 tied = None  # rows of a statement's own moment come before it
             if random.random() < habits.marks and tied is None:
-                yield Mark(scene.clock.tick() if random.random() < 0.5 else scene.clock.now)
+                yield ResolvedTs(scene.clock.tick() if random.random() < 0.5 else scene.clock.now)
 
     def _over(self, transactions: int, rows: int) -> bool:
         enough = self.transactions is not None and transactions >= self.transactions
@@ -111,8 +111,8 @@ class Workload:
     def _transaction(self, scene: Scene, ts: int, touched: Touched) -> Transaction:
         random, tables = scene.random, list(scene.database.tables.values())
         writer = Writer(random, scene.database, ts, touched, raw=self.habits.raw)
-        deeds = random.randint(1, self.habits.most_rows)
-        changes = (writer.changes(random.choice(tables), self.habits.deeds.pick(random)) for _ in range(deeds))
+        count = random.randint(1, self.habits.most_rows)
+        changes = (writer.changes(random.choice(tables), self.habits.rates.pick(random)) for _ in range(count))
         return Transaction(ts, tuple(chain.from_iterable(changes)))
 
     def _statements(self, scene: Scene, at: int | None) -> Iterator[Statement]:
@@ -153,7 +153,7 @@ def events(entries: Iterable[Entry]) -> Iterator[Event]:
                 yield from rows
             case Statement(_, ddl, _):
                 yield ddl
-            case Mark(ts):
+            case ResolvedTs(ts):
                 yield Watermark(ts)
             case _:
                 assert_never(entry)
@@ -166,7 +166,7 @@ def states(entries: Iterable[Entry], moments: Sequence[int]) -> Iterator[dict[st
     canonical plain form.
     """
     database, rest = Database(), list(moments)
-    for step, entry in enumerate(chain(entries, [Mark(1 << 64)])):
+    for step, entry in enumerate(chain(entries, [ResolvedTs(1 << 64)])):
         while rest and entry.ts > rest[0]:
             yield {"ts": rest.pop(0), "step": f"after {step}", "tables": tables_to_plain(database.tables)}
         match entry:

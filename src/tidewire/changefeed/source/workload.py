@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 from tidewire.changefeed.source.base import Resolved, ResumePosition, RowBatch, Upstream
 from tidewire.errors import ChangefeedError, MissingExtra, OptionError
 from tidewire.model import TableSchema
-from tidewire.workload import Entry, Habits, Mark, Statement, Transaction, Workload
+from tidewire.workload import Entry, Habits, ResolvedTs, Statement, Transaction, Workload
 from tidewire.workload.workload import START
 
 INVALID = "CDC:ErrInvalidReplicaConfig"
@@ -100,7 +100,7 @@ def _step(entry: Entry) -> Step:
             return ts, rows
         case Statement(ts, ddl, _):
             return ts, (ddl,)
-        case Mark(ts):
+        case ResolvedTs(ts):
             return ts, ()
 
 

@@ -70,15 +70,15 @@ _SAMPLED_ROWS: Final = 32
 _PAUSES: Final = (0.0, 0.0, 0.5, 2.0)
 """Seconds before each try."""
 
-Place: TypeAlias = tuple[Comparable, ...]
-"""A place in the order of keys: the values of the first columns of the order."""
+SortKey: TypeAlias = tuple[Comparable, ...]
+"""The values of the first columns by which rows are sorted."""
 
 
 class Span(NamedTuple):
     """Rows from a place up to, and without, another one; ``None`` is no limit. NULL and NaN come last."""
 
-    lower: Place | None = None
-    upper: Place | None = None
+    lower: SortKey | None = None
+    upper: SortKey | None = None
 
     def has(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.Array:
         """Which rows are within? ``columns`` are those of the order."""
@@ -100,7 +100,7 @@ class Span(NamedTuple):
         return not (below or above)
 
 
-def _before(columns: Sequence[pa.Array | pa.ChunkedArray], place: Place) -> pa.Array:
+def _before(columns: Sequence[pa.Array | pa.ChunkedArray], place: SortKey) -> pa.Array:
     """Which rows come before a place?"""
     less, equal = pa.repeat(False, len(columns[0])), pa.repeat(True, len(columns[0]))
     for values, limit in zip(columns, place, strict=False):
@@ -111,7 +111,7 @@ def _before(columns: Sequence[pa.Array | pa.ChunkedArray], place: Place) -> pa.A
     return less
 
 
-def bounds_of(stats: Sequence[ColumnStats | None]) -> tuple[Place, Place] | None:
+def bounds_of(stats: Sequence[ColumnStats | None]) -> tuple[SortKey, SortKey] | None:
     """The first and the last place that rows can have, as far as columns tell; ``None`` if the first column does not.
 
     A column after the first tells something only where all columns before it have one value.
@@ -272,7 +272,7 @@ def _bits(type_: pa.DataType) -> int:
     return int(type_.bit_width) if pa.types.is_primitive(type_) or pa.types.is_decimal(type_) else 32
 
 
-def _deepest(known: dict[str, tuple[Place, Place]]) -> set[str]:
+def _deepest(known: dict[str, tuple[SortKey, SortKey]]) -> set[str]:
     """The largest set of files that have rows around one place. A file whose rows have one place is in no set."""
     events = sorted(
         event
@@ -306,7 +306,7 @@ def spans(table: StoredTable, files: Sequence[DataFile], order: Sequence[str]) -
     return [Span(lower, upper) for lower, upper in zip([None, *limits], [*limits, None], strict=True)]
 
 
-def _cuts(table: StoredTable, files: Sequence[DataFile], columns: Sequence[StoredColumn], count: int) -> list[Place]:
+def _cuts(table: StoredTable, files: Sequence[DataFile], columns: Sequence[StoredColumn], count: int) -> list[SortKey]:
     """Where ranges of keys begin, estimated from a sample of rows."""
     step = -(-len(files) // _SAMPLED_FILES)
     samples, weights = [], []

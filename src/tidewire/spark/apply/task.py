@@ -35,7 +35,7 @@ from tidewire.spark.targets.files import (
     comparable,
     dead_positions,
 )
-from tidewire.spark.tasks import Work, run_in_tasks
+from tidewire.spark.tasks import TaskWork, run_in_tasks
 from tidewire.sync.manifest import Rejected
 from tidewire.sync.steps import Merge
 
@@ -147,7 +147,7 @@ class InvalidChangesPiece:
         return Written(rejected=read_changes(self.merge, self.staged, self.columns).rejected)
 
 
-def run_pieces(pieces: Sequence[Work[Written]], changes: int, context: SparkContext | None) -> Written:
+def run_pieces(pieces: Sequence[TaskWork[Written]], changes: int, context: SparkContext | None) -> Written:
     """Do pieces of one step, in Spark tasks or here; what they have written together."""
     if len(pieces) == 1 and (changes <= FEW_CHANGES or context is None):
         return pieces[0].run()
