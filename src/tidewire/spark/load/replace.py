@@ -215,7 +215,7 @@ def _clean(ledger: Storage, folder: str, main: Execution) -> None:
 
 
 def clean_finished(ledger: Storage, requested: set[str], main: Execution) -> None:
-    """Delete what is left of replacements that are done or given up: those that a driver began and that are not requested any more."""
+    """Delete what is left of replacements that a driver began and that are not requested any more."""
     names = [entry.name.split("/") for entry in ledger.list(FOLDER, recursive=True)]
     begun = {parts[1] for parts in names if parts[2] == "plans"}
     for load in sorted(begun - requested):
