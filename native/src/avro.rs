@@ -1,11 +1,10 @@
 //! Avro with a schema registry: one row in a message, in a record whose fields Python describes.
 
 use crate::column::{Column, Kind, Zeros};
-use crate::protocol::{Protocol, Unread, bounded, is_text};
-use crate::reader::Reader;
+use crate::protocol::{Protocol, Shapes, Unread, is_text};
+use crate::reader::{Reader, begins};
 use crate::table::{Head, Op, Tables};
 use crate::text;
-use ahash::AHashMap;
 
 /// How a value is written.
 #[derive(Clone, Copy, PartialEq)]
@@ -89,16 +88,19 @@ struct Shape {
     value: Vec<Field>,
 }
 
-type Heads = ([u8; 5], [u8; 5]);
-
-#[derive(Default)]
 pub struct Avro {
-    shapes: AHashMap<Heads, Shape>,
-    unknown: Option<Heads>,
+    /// By the heads of key and value.
+    shapes: Shapes<[[u8; 5]; 2], Shape>,
     /// What Python says of the shape that was unknown.
     described: Option<(Vec<Field>, Vec<Field>)>,
     /// Where the key's values are in the key.
     spans: Vec<(usize, usize)>,
+}
+
+impl Avro {
+    pub fn new() -> Avro {
+        Avro { shapes: Shapes::new(), described: None, spans: Vec::new() }
+    }
 }
 
 /// In place of the head of a part that is not there.
@@ -117,14 +119,11 @@ impl Protocol for Avro {
         let value = value.unwrap_or_default();
         let deleted = value.is_empty() || (key.is_some() && value[0] == DELETE);
         let head = |part: &[u8]| part.first_chunk::<5>().copied().filter(|head| head[0] == RECORD).ok_or(Unread::Left);
-        let heads = (key.map_or(Ok(NOTHING), head)?, if deleted { NOTHING } else { head(value)? });
-        if heads == (NOTHING, NOTHING) {
+        let heads = [key.map_or(Ok(NOTHING), head)?, if deleted { NOTHING } else { head(value)? }];
+        if heads == [NOTHING; 2] {
             return Err(Unread::Left);
         }
-        let Some(shape) = self.shapes.get(&heads) else {
-            self.unknown = Some(heads);
-            return Err(Unread::Unknown { sub: 0 });
-        };
+        let shape = self.shapes.find(&heads)?;
         let table = shape.table.ok_or(Unread::Left)?;
         let key = key.unwrap_or_default();
         tables.message(pos, |tables| {
@@ -143,17 +142,12 @@ impl Protocol for Avro {
     }
 
     fn learn(&mut self, table: usize, _: Option<i64>, _: &Tables) -> bool {
-        let (Some(heads), Some((key, value))) = (self.unknown.take(), self.described.take()) else { return false };
-        bounded(&mut self.shapes);
-        self.shapes.insert(heads, Shape { table: Some(table), key, value });
-        true
+        let Some((key, value)) = self.described.take() else { return false };
+        self.shapes.keep(Shape { table: Some(table), key, value })
     }
 
     fn refuse(&mut self) {
-        if let Some(heads) = self.unknown.take() {
-            bounded(&mut self.shapes);
-            self.shapes.insert(heads, Shape { table: None, key: Vec::new(), value: Vec::new() });
-        }
+        self.shapes.keep(Shape { table: None, key: Vec::new(), value: Vec::new() });
     }
 
     fn forget(&mut self) {
@@ -218,21 +212,24 @@ fn row(
     let columns = table.after.columns();
     for field in &shape.value {
         let is_there = reader.is_there(field)?;
-        match &field.target {
-            Target::Column(number) => {
-                let column = columns.get_mut(*number)?;
-                if !is_there {
-                    field.key.is_none().then_some(())?;
-                    column.null();
-                    continue;
-                }
-                let start = reader.at;
-                read(&mut reader, field.wire, column, zeros)?;
-                if let Some(number) = field.key {
-                    let &(from, to) = spans.get(number)?;
-                    (key.get(from..to)? == &value[start..reader.at]).then_some(())?;
-                }
+        if let Target::Column(number) = field.target {
+            let column = columns.get_mut(number)?;
+            if !is_there {
+                field.key.is_none().then_some(())?;
+                column.null();
+                continue;
             }
+            let start = reader.at;
+            read(&mut reader, field.wire, column, zeros)?;
+            if let Some(number) = field.key {
+                let &(from, to) = spans.get(number)?;
+                let found = &value[start..reader.at];
+                (to - from == found.len() && begins(key.get(from..)?, found)).then_some(())?;
+            }
+            continue;
+        }
+        match &field.target {
+            Target::Column(_) => {}
             _ if !is_there => old = Some(false),
             Target::Op => {
                 op = Some(match reader.bytes()? {
@@ -297,7 +294,7 @@ fn read(reader: &mut Reader, wire: Wire, column: &mut Column, zeros: &mut Zeros)
         Wire::Long => {
             let number = reader.signed()?;
             // Those beyond the signed ones are written as the negative ones with the same bits.
-            if column.kind == Kind::Wide { column.unsigned(number as u64) } else { column.signed(number) }
+            if matches!(column.kind, Kind::Wide) { column.unsigned(number as u64) } else { column.signed(number) }
         }
         Wire::Float => column.float(f64::from(f32::from_le_bytes(reader.array()?))),
         Wire::Double => column.float(f64::from_le_bytes(reader.array()?)),
@@ -307,7 +304,7 @@ fn read(reader: &mut Reader, wire: Wire, column: &mut Column, zeros: &mut Zeros)
                 Kind::Bytes => column.bytes(found),
                 Kind::Decimal { precision, .. } => {
                     let number = big_endian(found)?;
-                    (number.unsigned_abs() < 10u128.pow(u32::from(precision))).then_some(())?;
+                    (number.unsigned_abs() < text::power(precision)?.unsigned_abs()).then_some(())?;
                     column.int128(number)
                 }
                 // A BIT.
@@ -320,28 +317,35 @@ fn read(reader: &mut Reader, wire: Wire, column: &mut Column, zeros: &mut Zeros)
         }
         Wire::String => {
             let found = reader.bytes()?;
-            match &column.kind {
-                Kind::Text if is_text(found) => column.bytes(found),
-                Kind::Text => None,
-                Kind::Enum { names } => {
-                    is_listed(found, names)?;
-                    column.bytes(found)
-                }
-                Kind::Set { names } => {
-                    if !found.is_empty() {
-                        let mut rest = names.iter();
-                        // In the order of the declaration, each once.
-                        for part in found.split(|&byte| byte == b',') {
-                            rest.find(|name| name.as_slice() == part)?;
-                            is_listed(part, names)?;
-                        }
-                    }
-                    column.bytes(found)
-                }
-                Kind::Bytes => None,
-                _ => column.text(found, zeros),
+            if matches!(column.kind, Kind::Text) {
+                is_text(found).then(|| column.bytes(found))?
+            } else {
+                string(found, column, zeros)
             }
         }
+    }
+}
+
+/// A value that is written as text, of a column of another kind.
+fn string(found: &[u8], column: &mut Column, zeros: &mut Zeros) -> Option<()> {
+    match &column.kind {
+        Kind::Enum { names } => {
+            is_listed(found, names)?;
+            column.bytes(found)
+        }
+        Kind::Set { names } => {
+            if !found.is_empty() {
+                let mut rest = names.iter();
+                // In the order of the declaration, each once.
+                for part in found.split(|&byte| byte == b',') {
+                    rest.find(|name| name.as_slice() == part)?;
+                    is_listed(part, names)?;
+                }
+            }
+            column.bytes(found)
+        }
+        Kind::Bytes => None,
+        _ => column.text(found, zeros),
     }
 }
 
@@ -356,5 +360,9 @@ fn big_endian(bytes: &[u8]) -> Option<i128> {
         return None;
     }
     let sign = if first & 0x80 == 0 { 0 } else { -1 };
-    Some(bytes.iter().fold(sign, |number: i128, &byte| number << 8 | i128::from(byte)))
+    Some(if bytes.len() <= 8 {
+        i128::from(bytes.iter().fold(sign as i64, |number, &byte| number << 8 | i64::from(byte)))
+    } else {
+        bytes.iter().fold(sign, |number: i128, &byte| number << 8 | i128::from(byte))
+    })
 }

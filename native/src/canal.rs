@@ -238,7 +238,11 @@ fn value(cursor: &mut Cursor, column: &mut Column, zeros: &mut Zeros, buffer: &m
     }
     let found = cursor.string(buffer)?;
     let text = found.get(buffer);
-    if column.kind == Kind::Bytes { column.filled(|bytes| latin1(text, bytes)) } else { column.text(text, zeros) }
+    if matches!(column.kind, Kind::Bytes) {
+        column.filled(|bytes| latin1(text, bytes))
+    } else {
+        column.text(text, zeros)
+    }
 }
 
 /// Bytes as characters of the same number.

@@ -6,7 +6,7 @@ use arrow_array::types::{
     TimestampMicrosecondType,
 };
 use arrow_array::{ArrayRef, BinaryArray, ListArray, PrimitiveArray, StringArray};
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use std::sync::Arc;
 
@@ -110,93 +110,37 @@ impl Kind {
     }
 }
 
-/// Which values are there. Bits are only kept from the first NULL on.
-#[derive(Default)]
-pub struct Validity {
-    length: usize,
-    bits: Vec<u8>,
-    nulls: bool,
-}
-
-impl Validity {
-    pub fn len(&self) -> usize {
-        self.length
-    }
-
-    #[inline]
-    pub fn push(&mut self, valid: bool) {
-        if self.nulls {
-            if self.length.is_multiple_of(8) {
-                self.bits.push(0);
-            }
-            if valid && let Some(last) = self.bits.last_mut() {
-                *last |= 1 << (self.length % 8);
-            }
-        } else if !valid {
-            return self.extend(false, 1);
-        }
-        self.length += 1;
-    }
-
-    pub fn extend(&mut self, valid: bool, count: usize) {
-        if !valid && !self.nulls {
-            self.nulls = true;
-            self.bits.clear();
-            self.bits.resize(self.length / 8, 0xff);
-            if !self.length.is_multiple_of(8) {
-                self.bits.push((1 << (self.length % 8)) - 1);
-            }
-        }
-        if !self.nulls {
-            self.length += count;
-            return;
-        }
-        for _ in 0..count {
-            self.push(valid);
-        }
-    }
-
-    pub fn truncate(&mut self, length: usize) {
-        if length >= self.length {
-            return;
-        }
-        self.length = length;
-        if self.nulls {
-            self.bits.truncate(length.div_ceil(8));
-            if !length.is_multiple_of(8)
-                && let Some(last) = self.bits.last_mut()
-            {
-                *last &= (1 << (length % 8)) - 1;
-            }
-        }
-    }
-
-    pub fn finish(&mut self) -> Option<NullBuffer> {
-        let found = std::mem::take(self);
-        let bits = || BooleanBuffer::new(Buffer::from_vec(found.bits), 0, found.length);
-        found.nulls.then(|| NullBuffer::new(bits()))
-    }
-}
-
 enum Data {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
     Int128(Vec<i128>),
     Float(Vec<f32>),
     Double(Vec<f64>),
-    Bytes { ends: Vec<i32>, bytes: Vec<u8> },
-    Lists { ends: Vec<i32>, values: Vec<f32> },
+    /// Where each value ends, behind a 0.
+    Bytes {
+        ends: Vec<i32>,
+        bytes: Vec<u8>,
+    },
+    Lists {
+        ends: Vec<i32>,
+        values: Vec<f32>,
+    },
 }
 
 /// A column's values so far.
 pub struct Column {
     pub kind: Kind,
-    valid: Validity,
+    valid: NullBufferBuilder,
     data: Data,
+    /// The rows of the last array, and the bytes or numbers of its texts or lists.
+    usual: (usize, usize),
 }
 
 /// The most bytes that a column's values may have together.
 const MOST_BYTES: usize = 1 << 30;
+
+/// The most values and bytes that room is made for before they come.
+pub const MOST_ROOM: usize = 1 << 20;
 
 impl Column {
     pub fn new(kind: Kind) -> Column {
@@ -206,18 +150,47 @@ impl Column {
             DataType::Decimal128(..) => Data::Int128(Vec::new()),
             DataType::Float32 => Data::Float(Vec::new()),
             DataType::Float64 => Data::Double(Vec::new()),
-            DataType::List(_) => Data::Lists { ends: Vec::new(), values: Vec::new() },
-            _ => Data::Bytes { ends: Vec::new(), bytes: Vec::new() },
+            DataType::List(_) => Data::Lists { ends: vec![0], values: Vec::new() },
+            _ => Data::Bytes { ends: vec![0], bytes: Vec::new() },
         };
-        Column { kind, valid: Validity::default(), data }
+        Column { kind, valid: NullBufferBuilder::new(0), data, usual: (0, 0) }
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
-        self.valid.len()
+        match &self.data {
+            Data::Int32(values) => values.len(),
+            Data::Int64(values) => values.len(),
+            Data::Int128(values) => values.len(),
+            Data::Float(values) => values.len(),
+            Data::Double(values) => values.len(),
+            Data::Bytes { ends, .. } | Data::Lists { ends, .. } => ends.len() - 1,
+        }
     }
 
+    #[inline]
     pub fn null(&mut self) {
         self.nulls(1);
+    }
+
+    /// Make room for as much as there was before.
+    pub fn reserve(&mut self) {
+        let (rows, size) = self.usual;
+        match &mut self.data {
+            Data::Int32(values) => values.reserve(rows),
+            Data::Int64(values) => values.reserve(rows),
+            Data::Int128(values) => values.reserve(rows),
+            Data::Float(values) => values.reserve(rows),
+            Data::Double(values) => values.reserve(rows),
+            Data::Bytes { ends, bytes } => {
+                ends.reserve(rows);
+                bytes.reserve(size);
+            }
+            Data::Lists { ends, values } => {
+                ends.reserve(rows);
+                values.reserve(size);
+            }
+        }
     }
 
     pub fn nulls(&mut self, count: usize) {
@@ -230,7 +203,7 @@ impl Column {
             Data::Bytes { ends, bytes } => ends.resize(ends.len() + count, bytes.len() as i32),
             Data::Lists { ends, values } => ends.resize(ends.len() + count, values.len() as i32),
         }
-        self.valid.extend(false, count);
+        self.valid.append_n_nulls(count);
     }
 
     pub fn truncate(&mut self, length: usize) {
@@ -242,11 +215,11 @@ impl Column {
             Data::Float(values) => values.truncate(length),
             Data::Double(values) => values.truncate(length),
             Data::Bytes { ends, bytes } => {
-                ends.truncate(length);
+                ends.truncate(length + 1);
                 bytes.truncate(ends.last().map_or(0, |&end| end as usize));
             }
             Data::Lists { ends, values } => {
-                ends.truncate(length);
+                ends.truncate(length + 1);
                 values.truncate(ends.last().map_or(0, |&end| end as usize));
             }
         }
@@ -258,7 +231,7 @@ impl Column {
             return None;
         };
         values.push(value);
-        self.valid.push(true);
+        self.valid.append_non_null();
         Some(())
     }
 
@@ -268,7 +241,7 @@ impl Column {
             return None;
         };
         values.push(value);
-        self.valid.push(true);
+        self.valid.append_non_null();
         Some(())
     }
 
@@ -278,7 +251,7 @@ impl Column {
             return None;
         };
         values.push(value);
-        self.valid.push(true);
+        self.valid.append_non_null();
         Some(())
     }
 
@@ -293,7 +266,7 @@ impl Column {
         }
         bytes.extend_from_slice(value);
         ends.push(bytes.len() as i32);
-        self.valid.push(true);
+        self.valid.append_non_null();
         Some(())
     }
 
@@ -307,7 +280,7 @@ impl Column {
             return None;
         }
         ends.push(bytes.len() as i32);
-        self.valid.push(true);
+        self.valid.append_non_null();
         Some(())
     }
 
@@ -342,7 +315,7 @@ impl Column {
                 };
                 named(bytes, names.get(usize::try_from(value).ok()?)?)?;
                 ends.push(bytes.len() as i32);
-                self.valid.push(true);
+                self.valid.append_non_null();
                 Some(())
             }
             Kind::Set { names } => {
@@ -360,7 +333,7 @@ impl Column {
                     named(bytes, name)?;
                 }
                 ends.push(bytes.len() as i32);
-                self.valid.push(true);
+                self.valid.append_non_null();
                 Some(())
             }
             _ => None,
@@ -375,7 +348,7 @@ impl Column {
             Data::Double(values) if value.is_finite() => values.push(value),
             _ => return None,
         }
-        self.valid.push(true);
+        self.valid.append_non_null();
         Some(())
     }
 
@@ -425,7 +398,7 @@ impl Column {
             return None;
         }
         ends.push(values.len() as i32);
-        self.valid.push(true);
+        self.valid.append_non_null();
         Some(())
     }
 
@@ -433,6 +406,12 @@ impl Column {
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let nulls = self.valid.finish();
         let type_ = self.kind.data_type();
+        let size = match &self.data {
+            Data::Bytes { bytes, .. } => bytes.len(),
+            Data::Lists { values, .. } => values.len(),
+            _ => 0,
+        };
+        self.usual = (self.len().min(MOST_ROOM), size.min(MOST_ROOM));
         Ok(match &mut self.data {
             Data::Int32(values) if type_ == DataType::Date32 => primitive::<Date32Type>(values, nulls, type_)?,
             Data::Int32(values) => primitive::<Int32Type>(values, nulls, type_)?,
@@ -446,10 +425,10 @@ impl Column {
                     return Err(ArrowError::SchemaError(format!("lists in a column of {type_}")));
                 };
                 let numbers = primitive::<Float32Type>(values, None, DataType::Float32)?;
-                Arc::new(ListArray::try_new(field, offsets(std::mem::take(ends)), numbers, nulls)?)
+                Arc::new(ListArray::try_new(field, offsets(std::mem::replace(ends, vec![0])), numbers, nulls)?)
             }
             Data::Bytes { ends, bytes } => {
-                let offsets = offsets(std::mem::take(ends));
+                let offsets = offsets(std::mem::replace(ends, vec![0]));
                 let bytes = Buffer::from_vec(std::mem::take(bytes));
                 if type_ == DataType::Binary {
                     Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?)
@@ -472,8 +451,7 @@ fn named(bytes: &mut Vec<u8>, name: &[u8]) -> Option<()> {
 /// 1970 to 2037, in microseconds: where time zones have no surprises.
 const NEAR: std::ops::Range<i64> = 0..2_114_380_800_000_000;
 
-pub fn offsets(mut ends: Vec<i32>) -> OffsetBuffer<i32> {
-    ends.insert(0, 0);
+fn offsets(ends: Vec<i32>) -> OffsetBuffer<i32> {
     OffsetBuffer::new(ScalarBuffer::from(ends))
 }
 

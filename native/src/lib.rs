@@ -50,7 +50,7 @@ impl Kernel {
     #[new]
     fn new(protocol: &str, before: bool, zeros_to_null: bool, zone: &str) -> PyResult<Kernel> {
         let protocol: Box<dyn Protocol> = match protocol {
-            "avro" => Box::new(avro::Avro::default()),
+            "avro" => Box::new(avro::Avro::new()),
             "canal-json" => Box::new(canal::Canal::new()),
             "craft" => Box::new(craft::Craft::default()),
             "open-protocol" => Box::new(open::Open::default()),

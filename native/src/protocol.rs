@@ -3,6 +3,7 @@
 use crate::avro::FieldSpec;
 use crate::table::Tables;
 use ahash::AHashMap;
+use std::borrow::Borrow;
 use std::hash::Hash;
 
 /// Why a message was not read.
@@ -56,10 +57,66 @@ pub fn bounded<K: Eq + Hash, V>(known: &mut AHashMap<K, V>) {
     }
 }
 
+/// What is known of the messages that have the same bytes in certain places. Often one is like the one before it.
+pub struct Shapes<Q: ToOwned + ?Sized, V> {
+    numbers: AHashMap<Q::Owned, usize>,
+    all: Vec<(Q::Owned, V)>,
+    last: usize,
+    unknown: Option<Q::Owned>,
+}
+
+impl<Q: ToOwned + Hash + Eq + ?Sized, V> Shapes<Q, V>
+where
+    Q::Owned: Hash + Eq + Clone,
+{
+    pub fn new() -> Self {
+        Shapes { numbers: AHashMap::new(), all: Vec::new(), last: 0, unknown: None }
+    }
+
+    /// What is known of messages with these bytes; if nothing is, `keep` may say it.
+    #[inline]
+    pub fn find(&mut self, key: &Q) -> Result<&mut V, Unread> {
+        if self.all.get(self.last).is_none_or(|(last, _)| Borrow::<Q>::borrow(last) != key) {
+            let Some(&number) = self.numbers.get(key) else {
+                self.unknown = Some(key.to_owned());
+                return Err(Unread::Unknown { sub: 0 });
+            };
+            self.last = number;
+        }
+        Ok(&mut self.all[self.last].1)
+    }
+
+    /// What was not known when it was looked for. False if it is not looked for any more.
+    pub fn keep(&mut self, value: V) -> bool {
+        let Some(key) = self.unknown.take() else { return false };
+        bounded(&mut self.numbers);
+        if self.numbers.is_empty() {
+            self.all.clear();
+        }
+        self.numbers.insert(key.clone(), self.all.len());
+        self.all.push((key, value));
+        true
+    }
+
+    pub fn clear(&mut self) {
+        self.numbers.clear();
+        self.all.clear();
+    }
+}
+
 /// Are these bytes text?
 #[inline]
 pub fn is_text(bytes: &[u8]) -> bool {
-    bytes.is_ascii() || simdutf8::basic::from_utf8(bytes).is_ok()
+    is_ascii(bytes) || simdutf8::basic::from_utf8(bytes).is_ok()
+}
+
+/// Most texts are short, so they are looked at word by word and not by a call.
+#[inline]
+fn is_ascii(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let word = words.iter().fold(0, |all, &word| all | u64::from_le_bytes(word));
+    let byte = rest.iter().fold(0, |all, &byte| all | byte);
+    word & 0x8080_8080_8080_8080 == 0 && byte < 0x80
 }
 
 /// JSON is read by bytes, so they must be text.

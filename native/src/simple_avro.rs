@@ -2,8 +2,9 @@
 //! before.
 
 use crate::column::{Column, Kind, Zeros};
+use crate::encode::varint;
 use crate::image::Bytes;
-use crate::protocol::{Protocol, Unread, bounded, is_text};
+use crate::protocol::{Protocol, Shapes, Unread, is_text};
 use crate::reader::Reader;
 use crate::simple::{Header, is_on_clock};
 use crate::table::{Head, Image, Op, Tables};
@@ -14,48 +15,113 @@ struct Known {
     /// `None` if its rows are left to Python.
     table: Option<usize>,
     partition: Option<i64>,
-    /// The numbers of the columns.
-    columns: AHashMap<Bytes, usize>,
-    /// Columns as the first images have them, each behind its length; others may come in another order.
-    order: Vec<(Bytes, usize)>,
+    columns: Columns,
 }
 
-impl Known {
-    /// The number of the next column of an image that has so many before it.
+/// The numbers of columns by their names. The server writes them in another order in each row.
+#[derive(Default)]
+struct Columns {
+    numbers: AHashMap<Bytes, usize>,
+    /// Short names as they stand in a message, with their numbers: each at its place, unless another one is there.
+    places: Vec<(Short, usize)>,
+    /// What places are computed with.
+    factor: u64,
+}
+
+/// The first and the last eight bytes of a short name behind its length.
+type Short = (u64, u64);
+
+/// In place of a column's number where no name is.
+const NO_COLUMN: usize = usize::MAX;
+
+/// With one of these, most names have a place of their own.
+const FACTORS: [u64; 16] = {
+    let mut factors = [0x9e37_79b9_7f4a_7c15; 16];
+    let mut number = 1;
+    while number < factors.len() {
+        factors[number] = 0xbf58_476d_1ce4_e5b9u64.wrapping_mul(factors[number - 1]);
+        number += 1;
+    }
+    factors
+};
+
+impl Columns {
+    fn new<'a>(names: impl Iterator<Item = &'a [u8]>) -> Columns {
+        let numbers: AHashMap<Bytes, usize> = names.zip(0..).map(|(name, number)| (name.into(), number)).collect();
+        let short = |(name, &number): (&Bytes, &usize)| {
+            let mut written = Vec::new();
+            varint(name.len() as i64, &mut written);
+            written.extend_from_slice(name);
+            written.extend_from_slice(&[0; 8]);
+            Some((Columns::short(&written)?.0, number))
+        };
+        let short: Vec<(Short, usize)> = numbers.iter().filter_map(short).collect();
+        let mut columns = Columns { numbers, places: Vec::new(), factor: 0 };
+        let mut most = None;
+        for factor in FACTORS {
+            let mut places = vec![((0, 0), NO_COLUMN); (8 * short.len()).next_power_of_two()];
+            let mut placed = 0;
+            for &(name, number) in &short {
+                let place = Columns::place(name, factor, places.len());
+                if places[place].1 == NO_COLUMN {
+                    places[place] = (name, number);
+                    placed += 1;
+                }
+            }
+            if most < Some(placed) {
+                most = Some(placed);
+                (columns.places, columns.factor) = (places, factor);
+            }
+            if placed == short.len() {
+                break;
+            }
+        }
+        columns
+    }
+
+    /// The name that these bytes begin with, and its size; None if it is not short, or at the end.
     #[inline]
-    fn column(&mut self, reader: &mut Reader, place: usize) -> Option<usize> {
-        if let Some((name, number)) = self.order.get(place)
-            && reader.pass(name)
+    fn short(bytes: &[u8]) -> Option<(Short, usize)> {
+        let first = u64::from_le_bytes(*bytes.first_chunk()?);
+        let size = usize::from(bytes[0] / 2) + 1;
+        let last = match size {
+            0..=8 => return Some(((first & u64::MAX >> (64 - 8 * size), 0), size)),
+            9..=16 => u64::from_le_bytes(*bytes.get(size - 8..)?.first_chunk()?),
+            _ => return None,
+        };
+        Some(((first, last), size))
+    }
+
+    /// Which of so many places belongs to a name.
+    #[inline]
+    fn place((first, last): Short, factor: u64, places: usize) -> usize {
+        ((first ^ last.rotate_left(29)).wrapping_mul(factor) >> 32) as usize & places.wrapping_sub(1)
+    }
+
+    /// The number of the column whose name is next.
+    #[inline]
+    fn next(&self, reader: &mut Reader) -> Option<usize> {
+        if let Some((short, size)) = Columns::short(reader.data.get(reader.at..)?)
+            && let Some((found, number)) = self.places.get(Columns::place(short, self.factor, self.places.len()))
+            && *found == short
         {
+            reader.at += size;
             return Some(*number);
         }
-        let start = reader.at;
-        let number = *self.columns.get(reader.bytes()?)?;
-        if self.order.len() == place {
-            self.order.push((reader.data[start..reader.at].into(), number));
-        }
-        Some(number)
+        self.numbers.get(reader.bytes()?).copied()
     }
 }
 
 pub struct SimpleAvro {
     /// By names, id and version as they stand in a message.
-    known: AHashMap<Bytes, Known>,
-    unknown: Option<Bytes>,
+    known: Shapes<[u8], Known>,
     zone: Vec<u8>,
     key: Vec<u8>,
 }
 
 impl SimpleAvro {
     pub fn new(zone: &str) -> SimpleAvro {
-        SimpleAvro { known: AHashMap::new(), unknown: None, zone: zone.as_bytes().to_vec(), key: Vec::new() }
-    }
-
-    fn keep(&mut self, known: Known) {
-        if let Some(key) = self.unknown.take() {
-            bounded(&mut self.known);
-            self.known.insert(key, known);
-        }
+        SimpleAvro { known: Shapes::new(), zone: zone.as_bytes().to_vec(), key: Vec::new() }
     }
 }
 
@@ -75,23 +141,18 @@ impl Protocol for SimpleAvro {
         let data = value.filter(|data| data.starts_with(START)).ok_or(Unread::Left)?;
         let mut reader = Reader { data, at: START.len() };
         let header = header(&mut reader, &mut self.key).ok_or(Unread::Left)?;
-        let Some(known) = self.known.get_mut(self.key.as_slice()) else {
-            self.unknown = Some(self.key.as_slice().into());
-            return Err(Unread::Unknown { sub: 0 });
-        };
+        let known = self.known.find(&self.key)?;
         let table = known.table.ok_or(Unread::Left)?;
         tables.message(pos, |tables| row(reader, header, known, table, pos, tables, &self.zone).ok_or(Unread::Left))
     }
 
     fn learn(&mut self, table: usize, partition: Option<i64>, tables: &Tables) -> bool {
         let Some(known) = tables.all.get(table) else { return false };
-        let columns = known.after.names().zip(0..).map(|(name, number)| (name.into(), number)).collect();
-        self.keep(Known { table: Some(table), partition, columns, order: Vec::new() });
-        true
+        self.known.keep(Known { table: Some(table), partition, columns: Columns::new(known.after.names()) })
     }
 
     fn refuse(&mut self) {
-        self.keep(Known { table: None, partition: None, columns: AHashMap::new(), order: Vec::new() });
+        self.known.keep(Known { table: None, partition: None, columns: Columns::default() });
     }
 
     fn forget(&mut self) {
@@ -144,7 +205,7 @@ fn header(reader: &mut Reader, key: &mut Vec<u8>) -> Option<Header> {
 fn row(
     mut reader: Reader,
     header: Header,
-    known: &mut Known,
+    known: &Known,
     table: usize,
     pos: i32,
     tables: &mut Tables,
@@ -170,7 +231,7 @@ fn row(
 #[inline]
 fn image(
     reader: &mut Reader,
-    known: &mut Known,
+    known: &Known,
     image: &mut Image,
     rows: usize,
     zeros: &mut Zeros,
@@ -186,7 +247,7 @@ fn image(
             break;
         }
         for _ in 0..count {
-            let column = columns.get_mut(known.column(reader, total)?)?;
+            let column = columns.get_mut(known.columns.next(reader)?)?;
             (column.len() == rows).then_some(())?;
             value(reader, column, zeros, zone)?;
             total += 1;
@@ -230,13 +291,13 @@ fn value(reader: &mut Reader, column: &mut Column, zeros: &mut Zeros, zone: &[u8
                 _ => column.text(found, zeros),
             }
         }
-        BYTES if column.kind == Kind::Bytes => column.bytes(reader.bytes()?),
+        BYTES if matches!(column.kind, Kind::Bytes) => column.bytes(reader.bytes()?),
         TIMESTAMP if matches!(column.kind, Kind::Clock { utc: true } | Kind::Local) => {
             let found = reader.bytes()?;
             is_on_clock(found, zone).then_some(())?;
             column.text(reader.bytes()?, zeros)
         }
-        UNSIGNED if column.kind == Kind::Wide => column.unsigned(reader.signed()? as u64),
+        UNSIGNED if matches!(column.kind, Kind::Wide) => column.unsigned(reader.signed()? as u64),
         _ => None,
     }
 }

@@ -1,14 +1,13 @@
 //! Simple in JSON: one row in a message, its values as text. The columns' types come from schemas that were sent before.
 
 use crate::column::{Column, Kind, Zeros};
-use crate::image::{Bytes, Member, full};
+use crate::image::{Member, full};
 use crate::json::Cursor;
 use crate::open::base64;
-use crate::protocol::{Protocol, Unread, bounded, utf8};
+use crate::protocol::{Protocol, Shapes, Unread, utf8};
 use crate::simple::{Header, is_on_clock};
 use crate::table::{Head, Image, Op, Tables};
 use crate::text;
-use ahash::AHashMap;
 
 /// Which columns an image has, in which order.
 struct Layout {
@@ -26,8 +25,7 @@ struct Known {
 
 pub struct SimpleJson {
     /// By names, id and version as they stand in a message.
-    known: AHashMap<Bytes, Known>,
-    unknown: Option<Bytes>,
+    known: Shapes<[u8], Known>,
     zone: Vec<u8>,
     buffer: Vec<u8>,
     key: Vec<u8>,
@@ -38,7 +36,7 @@ const MOST_LAYOUTS: usize = 64;
 impl SimpleJson {
     pub fn new(zone: &str) -> SimpleJson {
         let zone = zone.as_bytes().to_vec();
-        SimpleJson { known: AHashMap::new(), unknown: None, zone, buffer: Vec::new(), key: Vec::new() }
+        SimpleJson { known: Shapes::new(), zone, buffer: Vec::new(), key: Vec::new() }
     }
 }
 
@@ -52,27 +50,18 @@ impl Protocol for SimpleJson {
         utf8(value)?;
         let mut cursor = Cursor::new(value);
         let header = header(&mut cursor, &mut self.buffer, &mut self.key).ok_or(Unread::Left)?;
-        let Some(known) = self.known.get_mut(self.key.as_slice()) else {
-            self.unknown = Some(self.key.as_slice().into());
-            return Err(Unread::Unknown { sub: 0 });
-        };
+        let known = self.known.find(&self.key)?;
         let table = known.table.ok_or(Unread::Left)?;
         let mut reader = Reader { buffer: &mut self.buffer, zone: &self.zone };
         tables.message(pos, |tables| row(cursor, header, known, table, pos, tables, &mut reader).ok_or(Unread::Left))
     }
 
     fn learn(&mut self, table: usize, partition: Option<i64>, _: &Tables) -> bool {
-        let Some(key) = self.unknown.take() else { return false };
-        bounded(&mut self.known);
-        self.known.insert(key, Known { table: Some(table), partition, layouts: Vec::new() });
-        true
+        self.known.keep(Known { table: Some(table), partition, layouts: Vec::new() })
     }
 
     fn refuse(&mut self) {
-        if let Some(key) = self.unknown.take() {
-            bounded(&mut self.known);
-            self.known.insert(key, Known { table: None, partition: None, layouts: Vec::new() });
-        }
+        self.known.keep(Known { table: None, partition: None, layouts: Vec::new() });
     }
 
     fn forget(&mut self) {

@@ -1,11 +1,11 @@
 //! Rows of one table shape on their way into a record batch. `tidewire.arrow.plan` describes the columns.
 
-use crate::column::{Column, Kind, Validity, Zeros, offsets};
+use crate::column::{Column, Kind, MOST_ROOM, Zeros};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Int8Array, Int16Array, Int32Array, Int64Array, ListArray, StructArray,
     new_null_array,
 };
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, NullBuffer, NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 use std::sync::Arc;
 
@@ -21,7 +21,6 @@ pub enum Op {
 pub struct Image {
     fields: Fields,
     columns: Vec<Column>,
-    valid: Validity,
     /// Rows without an image at the end, which the columns do not have yet.
     blank: usize,
 }
@@ -32,7 +31,6 @@ impl Image {
         Image {
             fields: columns.iter().map(field).collect(),
             columns: columns.iter().map(|(_, kind)| Column::new(kind.clone())).collect(),
-            valid: Validity::default(),
             blank: 0,
         }
     }
@@ -46,13 +44,6 @@ impl Image {
             self.blank = 0;
         }
         &mut self.columns
-    }
-
-    fn end(&mut self, there: bool) {
-        self.valid.push(there);
-        if !there {
-            self.blank += 1;
-        }
     }
 
     pub fn width(&self) -> usize {
@@ -76,18 +67,16 @@ impl Image {
         for column in &mut self.columns {
             column.truncate(length);
         }
-        self.valid.truncate(length);
     }
 
-    fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let length = self.valid.len();
+    /// The rows, of which those are there that `valid` says.
+    fn finish(&mut self, length: usize, valid: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         if self.blank == length {
             self.blank = 0;
-            self.valid = Validity::default();
             return Ok(new_null_array(&DataType::Struct(self.fields.clone()), length));
         }
         let arrays = self.columns().iter_mut().map(Column::finish).collect::<Result<Vec<_>, _>>()?;
-        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, self.valid.finish())?))
+        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, valid)?))
     }
 }
 
@@ -101,21 +90,67 @@ pub struct Head {
     pub key_only: bool,
 }
 
+/// Values, each with how many rows in a row have it.
+struct Runs<T>(Vec<(T, usize)>);
+
+impl<T: Copy + PartialEq> Runs<T> {
+    #[inline]
+    fn push(&mut self, value: T) {
+        match self.0.last_mut() {
+            Some((last, count)) if *last == value => *count += 1,
+            _ => self.0.push((value, 1)),
+        }
+    }
+
+    /// Take back the last ones.
+    fn discard(&mut self, mut count: usize) {
+        while let Some((_, last)) = self.0.last_mut().filter(|_| count > 0) {
+            if *last > count {
+                *last -= count;
+                return;
+            }
+            count -= *last;
+            self.0.pop();
+        }
+    }
+
+    /// Something of each value, one for each row.
+    fn each<U: Clone>(&self, length: usize, of: impl Fn(T) -> U) -> Vec<U> {
+        let mut found = Vec::with_capacity(length);
+        for &(value, count) in &self.0 {
+            found.resize(found.len() + count, of(value));
+        }
+        found
+    }
+
+    /// The rows whose values are so.
+    fn valid(&self, is_valid: impl Fn(T) -> bool) -> Option<NullBuffer> {
+        let mut valid = NullBufferBuilder::new(0);
+        for &(value, count) in &self.0 {
+            if is_valid(value) { valid.append_n_non_nulls(count) } else { valid.append_n_nulls(count) }
+        }
+        valid.finish()
+    }
+}
+
 /// The rows of one table shape.
 pub struct Table {
     pub after: Image,
     pub before: Image,
     /// The columns that the old row being read leaves out.
     pub gaps: Vec<i16>,
-    ops: Vec<i8>,
-    commit_ts: (Vec<i64>, Validity),
+    ops: Runs<Op>,
+    commit_ts: (Vec<i64>, NullBufferBuilder),
     positions: Vec<i32>,
     subs: Vec<i32>,
-    partitions: (Vec<i64>, Validity),
-    key_only: Vec<bool>,
-    absent: (Vec<i16>, Vec<i32>, Validity),
-    /// A message, and the rows that were there before it.
-    mark: (i32, usize),
+    partitions: Runs<Option<i64>>,
+    key_only: Runs<bool>,
+    /// The columns that old rows leave out, and how many each does.
+    absent: (Vec<i16>, Runs<usize>),
+    /// A message, and the rows and their gaps that were there before it.
+    mark: (i32, usize, usize),
+    /// The rows of the last batch.
+    usual: usize,
 }
 
 impl Table {
@@ -124,14 +159,15 @@ impl Table {
             after: Image::new(columns),
             before: Image::new(columns),
             gaps: Vec::new(),
-            ops: Vec::new(),
-            commit_ts: Default::default(),
+            ops: Runs(Vec::new()),
+            commit_ts: (Vec::new(), NullBufferBuilder::new(0)),
             positions: Vec::new(),
             subs: Vec::new(),
-            partitions: Default::default(),
-            key_only: Vec::new(),
-            absent: Default::default(),
-            mark: (-1, 0),
+            partitions: Runs(Vec::new()),
+            key_only: Runs(Vec::new()),
+            absent: (Vec::new(), Runs(Vec::new())),
+            mark: (-1, 0, 0),
+            usual: 0,
         }
     }
 
@@ -141,31 +177,48 @@ impl Table {
     }
 
     pub fn len(&self) -> usize {
-        self.ops.len()
+        self.positions.len()
     }
 
     /// Begin a row of a message; `rollback` takes back all that begin with the same `pos`.
     pub fn begin(&mut self, pos: i32) {
+        if self.positions.is_empty() {
+            self.reserve();
+        }
         if self.mark.0 != pos {
-            self.mark = (pos, self.len());
+            self.mark = (pos, self.len(), self.absent.0.len());
         }
         self.gaps.clear();
     }
 
+    /// Make room for as many rows as there were before.
+    #[cold]
+    fn reserve(&mut self) {
+        self.positions.reserve(self.usual);
+        self.subs.reserve(self.usual);
+        self.commit_ts.0.reserve(self.usual);
+        for column in self.after.columns.iter_mut().chain(&mut self.before.columns) {
+            column.reserve();
+        }
+    }
+
     /// End a row whose values are in the columns of the images that are there.
     pub fn end(&mut self, head: &Head) {
-        self.after.end(head.op != Op::Delete);
-        self.before.end(head.op != Op::Insert);
-        self.ops.push(head.op as i8);
-        optional(&mut self.commit_ts, head.commit_ts);
+        match head.op {
+            Op::Insert => self.before.blank += 1,
+            Op::Update => {}
+            Op::Delete => self.after.blank += 1,
+        }
+        self.ops.push(head.op);
+        self.commit_ts.0.push(head.commit_ts.unwrap_or_default());
+        self.commit_ts.1.append(head.commit_ts.is_some());
         self.positions.push(head.pos);
         self.subs.push(head.sub);
-        optional(&mut self.partitions, head.partition);
+        self.partitions.push(head.partition);
         self.key_only.push(head.key_only);
-        let (numbers, ends, valid) = &mut self.absent;
+        let (numbers, counts) = &mut self.absent;
         numbers.extend_from_slice(&self.gaps);
-        ends.push(numbers.len() as i32);
-        valid.push(!self.gaps.is_empty());
+        counts.push(self.gaps.len());
     }
 
     /// Take back a row that did not end.
@@ -180,28 +233,28 @@ impl Table {
         if self.mark.0 != pos {
             return;
         }
-        let length = self.mark.1;
+        let (_, length, gaps) = self.mark;
+        let lost = self.len() - length;
         self.after.truncate(length);
         self.before.truncate(length);
-        self.ops.truncate(length);
         self.positions.truncate(length);
         self.subs.truncate(length);
-        self.key_only.truncate(length);
-        for (values, valid) in [&mut self.commit_ts, &mut self.partitions] {
-            values.truncate(length);
-            valid.truncate(length);
-        }
-        let (numbers, ends, valid) = &mut self.absent;
-        ends.truncate(length);
-        numbers.truncate(ends.last().map_or(0, |&end| end as usize));
-        valid.truncate(length);
-        self.mark = (-1, 0);
+        self.commit_ts.0.truncate(length);
+        self.commit_ts.1.truncate(length);
+        self.ops.discard(lost);
+        self.partitions.discard(lost);
+        self.key_only.discard(lost);
+        self.absent.0.truncate(gaps);
+        self.absent.1.discard(lost);
+        self.mark = (-1, 0, 0);
     }
 
     /// The batch of all rows. The table is empty afterwards.
     pub fn finish(&mut self, before: bool) -> Result<StructArray, ArrowError> {
         use std::mem::take;
-        self.mark = (-1, 0);
+        self.mark = (-1, 0, 0);
+        let rows = self.len();
+        self.usual = rows.min(MOST_ROOM);
         let mut fields = vec![
             Field::new("_op", DataType::Int8, false),
             Field::new("_commit_ts", DataType::Int64, true),
@@ -211,33 +264,36 @@ impl Table {
             Field::new("_key_only", DataType::Boolean, false),
             Field::new("after", DataType::Struct(self.after.fields.clone()), true),
         ];
+        let partitions = self.partitions.each(rows, Option::unwrap_or_default);
+        let key_only = BooleanBuffer::from(self.key_only.each(rows, |only| only));
         let mut arrays: Vec<ArrayRef> = vec![
-            Arc::new(Int8Array::from(take(&mut self.ops))),
+            Arc::new(Int8Array::from(self.ops.each(rows, |op| op as i8))),
             Arc::new(Int64Array::try_new(take(&mut self.commit_ts.0).into(), self.commit_ts.1.finish())?),
             Arc::new(Int32Array::from(take(&mut self.positions))),
             Arc::new(Int32Array::from(take(&mut self.subs))),
-            Arc::new(Int64Array::try_new(take(&mut self.partitions.0).into(), self.partitions.1.finish())?),
-            Arc::new(BooleanArray::new(BooleanBuffer::from(take(&mut self.key_only)), None)),
-            self.after.finish()?,
+            Arc::new(Int64Array::try_new(partitions.into(), self.partitions.valid(|number| number.is_some()))?),
+            Arc::new(BooleanArray::new(key_only, None)),
+            self.after.finish(rows, self.ops.valid(|op| op != Op::Delete))?,
         ];
-        let old = self.before.finish()?;
-        let (numbers, ends, valid) = &mut self.absent;
-        let item = Arc::new(Field::new_list_field(DataType::Int16, true));
-        let numbers: ArrayRef = Arc::new(Int16Array::from(take(numbers)));
-        let absent = ListArray::try_new(item, offsets(take(ends)), numbers, valid.finish())?;
+        let old = self.before.finish(rows, self.ops.valid(|op| op != Op::Insert))?;
         if before {
+            let (numbers, counts) = &mut self.absent;
+            let item = Arc::new(Field::new_list_field(DataType::Int16, true));
+            let ends = OffsetBuffer::from_lengths(counts.each(rows, |count| count));
+            let numbers: ArrayRef = Arc::new(Int16Array::from(take(numbers)));
+            let absent = ListArray::try_new(item, ends, numbers, counts.valid(|count| count > 0))?;
             fields.push(Field::new("before", DataType::Struct(self.before.fields.clone()), true));
             fields.push(Field::new("_absent", absent.data_type().clone(), true));
             arrays.push(old);
             arrays.push(Arc::new(absent));
         }
+        self.ops.0.clear();
+        self.partitions.0.clear();
+        self.key_only.0.clear();
+        self.absent.0.clear();
+        self.absent.1.0.clear();
         StructArray::try_new(fields.into(), arrays, None)
     }
-}
-
-fn optional((values, valid): &mut (Vec<i64>, Validity), value: Option<i64>) {
-    values.push(value.unwrap_or_default());
-    valid.push(value.is_some());
 }
 
 /// All tables, by the numbers that Python knows them by.

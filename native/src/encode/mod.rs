@@ -9,6 +9,7 @@ mod frame;
 mod text;
 mod value;
 
+pub use binary::varint;
 pub use craft::CraftEncoder;
 pub use escape::Escapes;
 

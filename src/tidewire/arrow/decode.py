@@ -291,10 +291,14 @@ class _Built:
 
 def _ordered(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows in the order of their messages: who read a message does not show."""
-    places = pc.add(pc.shift_left(rows.column("_pos").cast(pa.int64()), 32), rows.column("_sub").cast(pa.int64()))
-    if pc.all(pc.less_equal(places[:-1], places[1:]), min_count=0).as_py():
-        return rows
-    return rows.take(pc.sort_indices(places))
+    positions, subs = rows.column("_pos"), rows.column("_sub")
+    rising = pc.less(positions[:-1], positions[1:])
+    if not pc.all(rising, min_count=0).as_py():
+        same = pc.and_(pc.equal(positions[:-1], positions[1:]), pc.less_equal(subs[:-1], subs[1:]))
+        if not pc.all(pc.or_(rising, same)).as_py():
+            places = pc.add(pc.shift_left(positions.cast(pa.int64()), 32), subs.cast(pa.int64()))
+            return rows.take(pc.sort_indices(places))
+    return rows
 
 
 def _without(part: pa.RecordBatch, bad: pa.Array) -> pa.RecordBatch:

@@ -94,9 +94,16 @@ class NativeRows:
 
     def _forget(self) -> None:
         self._kernel: Any = _Kernel(self._name, self._before, self._policy.nulls_dates, self._policy.time_zone)
+        self._changes = -1
         self._plans: list[Plan] = []
         self._numbers: dict[TableSchema, int | None] = {}
         self._record_tables: dict[Texts, int | None] = {}
+
+    def _forget_shapes(self) -> None:
+        """What an id or a schema's version means is the registry's or the codec's to say, and may be another now."""
+        self._kernel.forget()
+        if self._schemas is not None:
+            self._changes = self._schemas.changes
 
     def runs(self, messages: pa.RecordBatch) -> Iterator[Run]:
         """Read the rows of a batch. The messages that the caller has to read come out, in order.
@@ -105,7 +112,8 @@ class NativeRows:
         """
         if len(self._plans) > _KEPT:
             self._forget()
-        self._kernel.forget()  # What a schema's version means is the codec's to say, which forgets old schemas.
+        if self._schemas is None or self._schemas.changes != self._changes:
+            self._forget_shapes()
         keys, values = (messages.column(part).cast(pa.binary()) for part in ("key", "value"))
         packed = self._compression is not Compression.NONE
         plain = pa.array(_unpacked(values.to_pylist(), self._compression), pa.binary()) if packed else values
@@ -119,10 +127,9 @@ class NativeRows:
             if self._schemas is None:
                 self._left.append(start)
             else:
-                changes = self._schemas.changes
                 yield start, 1
-                if self._schemas.changes != changes:
-                    self._kernel.forget()
+                if self._schemas.changes != self._changes:
+                    self._forget_shapes()
             start += 1
         self._rows, left, zeros = self._kernel.take()
         if zeros:
@@ -133,6 +140,8 @@ class NativeRows:
         """The rows of the last batch of messages, for each table."""
         for number, rows in self._rows:
             plan = self._plans[number]
+            if self._schemas is not None:
+                self._schemas.add(plan.table)  # It was used, so others are forgotten before it.
             yield plan, self._finished(plan, _asked(pa.record_batch, rows))
         self._rows = []
 
