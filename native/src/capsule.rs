@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use crate::fault::guarded;
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::{Array, ArrayRef, BinaryArray, StructArray, make_array};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -30,7 +31,29 @@ pub fn import_array(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     // SAFETY: the capsules' names say what is behind the pointers. Moving the array out leaves one without a release
     // callback behind, as the interface asks for; the schema stays the capsule's, and is only read.
     let data = guarded(|| unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) })?;
-    guarded(|| Ok(make_array(data.map_err(refused)?)))?
+    let array = guarded(|| Ok::<_, PyErr>(make_array(data.map_err(refused)?)))??;
+    if !guarded(|| is_whole(&array))? {
+        return Err(PyValueError::new_err("an Arrow array is broken: a value ends before it begins"));
+    }
+    Ok(array)
+}
+
+/// Does each value end behind its beginning? How large a buffer is the interface does not say, so that the last value
+/// ends in it is for the caller to check.
+fn is_whole(array: &dyn Array) -> bool {
+    if let Some(rows) = array.as_struct_opt() {
+        return rows.columns().iter().all(|column| is_whole(column));
+    }
+    if let Some(lists) = array.as_list_opt::<i32>() {
+        return rise(lists.value_offsets()) && is_whole(lists.values());
+    }
+    let text = array.as_string_opt::<i32>().map(|text| text.value_offsets());
+    text.or_else(|| Some(array.as_binary_opt::<i32>()?.value_offsets())).is_none_or(rise)
+}
+
+fn rise(offsets: &[i32]) -> bool {
+    let pairs = offsets.iter().zip(offsets.iter().skip(1));
+    offsets.first().is_none_or(|&first| first >= 0) && pairs.fold(true, |rise, (start, end)| rise & (start <= end))
 }
 
 /// The two capsules of a record batch.

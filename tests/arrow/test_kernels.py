@@ -23,6 +23,8 @@ from tidewire.arrow import BatchDecoder, Decoded, Policy, ZeroDates
 from tidewire.arrow import native as native_rows
 from tidewire.arrow.kernel import KERNEL, SETTING, Kernel, chosen, description, native
 from tidewire.codec import Options, Resources, protocol
+from tidewire.codec.simple import Decoder as SimpleDecoder
+from tidewire.codec.simple import SchemaCache
 from tidewire.errors import OptionError
 from tidewire.model import Bootstrap, Column, Message, RowChange, TableName, TableSchema, grammar
 from tidewire.plain import message_from_plain
@@ -44,6 +46,9 @@ POLICIES = [
     Policy(zero_dates=ZeroDates.TEXT),
     Policy("Asia/Shanghai", lost_floats=True),
 ]
+HERE = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+"""The environment of another Python."""
+
 FUZZING_ROUNDS = 2
 """How often each vector is damaged; `make fuzz` does it for ten minutes."""
 
@@ -231,6 +236,69 @@ def test_the_native_kernel_reads_vectors(encoding: str) -> None:
     assert [pos for start, count in runs for pos in range(start, start + count)] == [3, 4, 6]
 
 
+@needs_native
+def test_a_schema_whose_rows_the_kernel_reads_is_not_the_first_to_be_forgotten() -> None:
+    tables = [
+        TableSchema(TableName("s", name), (Column.of("id", "int", primary_key=True),), table_id=number, version=1)
+        for number, name in enumerate("abc", 1)
+    ]
+    known = [next(protocol("simple").encode([Bootstrap(table)])) for table in tables]
+    row = next(protocol("simple").encode([RowChange(tables[0], 5, after={"id": 1})]))
+    room_for_two = SimpleDecoder(schemas=SchemaCache(4))
+    decoder = BatchDecoder("simple", decoder=room_for_two, kernel=Kernel.NATIVE)
+    decoder.decode(batch([known[0], known[1], row]))
+    decoder.decode(batch([known[1]]))
+    decoder.decode(batch([row]))
+    decoder.decode(batch([known[2]]))
+
+    decoded = decoder.decode(batch([row]))
+
+    assert not decoded.parked
+    assert [rows.batch.num_rows for rows in decoded.batches] == [1]
+
+
+BROKEN_ARRAYS = """
+from functools import partial
+import numpy as np, pyarrow as pa
+from tidewire.arrow import BatchDecoder, Kernel
+from tidewire.arrow.encode import encode_batch
+from tidewire.arrow.kernel import native
+from tidewire.model import Column, TableName, TableSchema
+
+def broken(type_, offsets):
+    buffers = [None, pa.py_buffer(np.array(offsets, np.int32).tobytes()), pa.py_buffer(b"abcdefgh")]
+    return pa.Array.from_buffers(type_, len(offsets) - 1, buffers)
+
+table = TableSchema(TableName("s", "t"), (Column.of("a", "text"),))
+whole = pa.array([b"a", b"b"], pa.binary())
+for offsets in ([0, 1 << 30, 8], [0, -(1 << 30), 8], [4, 2, 8]):
+    after = pa.StructArray.from_arrays([broken(pa.string(), offsets)], names=["a"])
+    head = {"_op": pa.array([0, 0], pa.int8()), "_commit_ts": pa.array([5, 5], pa.int64())}
+    head |= {name: pa.array([0, 0], pa.int32()) for name in ("_pos", "_sub")}
+    head |= {"_partition": pa.nulls(2, pa.int64()), "_key_only": pa.array([False, False])}
+    bad = broken(pa.binary(), offsets)
+    works = [
+        partial(BatchDecoder("canal-json", kernel=kernel).decode, pa.record_batch(messages))
+        for kernel in Kernel
+        for messages in ({"key": bad, "value": whole}, {"key": whole, "value": bad})
+    ]
+    works.append(partial(native().Kernel("canal-json", True, True, "UTC").scan, bad, whole, 0))
+    for work in (*works, partial(encode_batch, "canal-json", table, pa.record_batch({**head, "after": after}))):
+        try:
+            work()
+        except ValueError as error:
+            print(error)
+"""
+
+
+@needs_native
+def test_arrays_whose_offsets_are_broken_are_refused() -> None:
+    ran = subprocess.run([sys.executable, "-c", BROKEN_ARRAYS], capture_output=True, text=True, env=HERE)
+
+    assert ran.returncode == 0, ran.stderr
+    assert len(ran.stdout.splitlines()) == 3 * 6
+
+
 def test_a_setting_chooses_the_kernel() -> None:
     assert chosen("python") is Kernel.PYTHON
     assert chosen("") is (Kernel.NATIVE if NATIVE_IS_HERE else Kernel.PYTHON)
@@ -254,8 +322,7 @@ try:
 except OptionError as error:
     print(error)
 """
-    environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=HERE, check=True)
 
     assert ran.stdout.splitlines()[0] == "python"
     assert "tidewire-native is not installed" in ran.stdout

@@ -139,7 +139,15 @@ class BatchDecoder:
         return _rebuilt, (*self._given, self.policy, self._decoder)
 
     def decode(self, messages: pa.RecordBatch) -> Decoded:
-        """The rows, controls and rejects of a batch with the columns ``key`` and ``value``."""
+        """The rows, controls and rejects of a batch with the columns ``key`` and ``value``.
+
+        Raises ValueError if one of these arrays is broken, so that reading it would lead outside of its memory.
+        """
+        for part in ("key", "value"):
+            try:
+                messages.column(part).validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise ValueError(f"the column {part!r} is a broken Arrow array: {error}") from None
         if self._native is not None:
             try:
                 return self._decode(messages, self._native)

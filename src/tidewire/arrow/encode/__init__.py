@@ -33,7 +33,8 @@ def encode_batch(
 ) -> pa.RecordBatch:
     """The messages that rows in the shape of a :class:`~tidewire.arrow.plan.Plan` make: columns ``key``, ``value``.
 
-    ``fast``: may the native kernel be used, if it is there? Without it only the codec writes.
+    ``fast``: may the native kernel be used, if it is there? Without it only the codec writes. Raises ValueError if an
+    array is broken, so that reading it would lead outside of its memory.
     """
     policy = policy or Policy(options.time_zone)
     encoder = protocol(protocol_name).Encoder(options, resources)
@@ -41,6 +42,7 @@ def encode_batch(
         made = native_messages(protocol_name, table, rows, options, resources, policy)
         if made is not None:
             return made
+    rows.validate(full=True)
     messages = list(encoder.encode(row_changes(table, rows, policy)))
     return pa.record_batch(
         {part: pa.array([getattr(message, part) for message in messages], pa.binary()) for part in ("key", "value")}

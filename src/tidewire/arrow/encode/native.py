@@ -101,6 +101,7 @@ def native_messages(
     if module is None or options.large_message_handle_compression is not Compression.NONE:
         return None
     try:
+        rows.validate()  # that all ends are in their buffers; the kernel checks their order
         template: Template = import_module(module).Template(table, options, resources)
         encoder = template.encoder(_ops(table, rows))
         made = encoder.encode(_sources(table, rows, template.facts, resources, policy))
