@@ -6,7 +6,7 @@
 use crate::column::{Column, Kind, Zeros};
 use crate::image::{Bytes, Member, full, partial};
 use crate::json::Cursor;
-use crate::protocol::{Protocol, Unread, bounded, utf8};
+use crate::protocol::{Protocol, Unread, bounded, put, utf8};
 use crate::table::{Head, Op, Tables};
 use ahash::{AHashMap, AHashSet};
 use memchr::memmem::Finder;
@@ -94,11 +94,7 @@ impl Canal {
 
     fn keep(&mut self, head: Bytes, op: Op, shape: Shape) {
         bounded(&mut self.shapes);
-        let (_, shapes) = self.shapes.entry(head).or_insert((op, Vec::new()));
-        if shapes.len() >= MOST_SHAPES {
-            shapes.clear();
-        }
-        shapes.push(shape);
+        put(&mut self.shapes.entry(head).or_insert((op, Vec::new())).1, shape);
     }
 }
 
@@ -157,9 +153,6 @@ impl Protocol for Canal {
         }
     }
 }
-
-/// The most shapes that rows with one head may have.
-const MOST_SHAPES: usize = 256;
 
 fn times(cursor: &mut Cursor) -> Option<()> {
     for name in [b",\"es\":", b",\"ts\":"] {

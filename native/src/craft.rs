@@ -5,7 +5,7 @@
 
 use crate::column::{Column, Kind, Zeros};
 use crate::image::Bytes;
-use crate::protocol::{Protocol, Unread, bounded, is_text};
+use crate::protocol::{Protocol, Unread, bounded, is_text, put};
 use crate::reader::Reader;
 use crate::table::{Head, Op, Tables};
 use ahash::AHashMap;
@@ -79,7 +79,6 @@ const VERSION: u8 = 1;
 const ROW: u64 = 1;
 const NEW: u8 = 1;
 const OLD: u8 = 2;
-const MOST_SHAPES: usize = 256;
 const MOST_BYTES: usize = 1 << 24;
 
 impl Protocol for Craft {
@@ -142,11 +141,7 @@ impl Craft {
             self.size = 0;
         }
         self.size += dictionary.len() + shape.prefix.len();
-        let shapes = self.known.entry(dictionary).or_default();
-        if shapes.len() >= MOST_SHAPES {
-            shapes.clear();
-        }
-        shapes.push(shape);
+        put(self.known.entry(dictionary).or_default(), shape);
     }
 }
 

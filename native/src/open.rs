@@ -3,7 +3,7 @@
 use crate::column::{Column, Kind, Zeros};
 use crate::image::{Bytes, Member, full, partial};
 use crate::json::Cursor;
-use crate::protocol::{Protocol, Unread, bounded, utf8};
+use crate::protocol::{Protocol, Unread, bounded, put, utf8};
 use crate::table::{Head, Op, Tables};
 use crate::text;
 use ahash::AHashMap;
@@ -42,7 +42,6 @@ pub struct Open {
 }
 
 const VERSION: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 1];
-const MOST_SHAPES: usize = 256;
 
 impl Protocol for Open {
     fn message(
@@ -96,11 +95,7 @@ fn frame<'a>(data: &mut &'a [u8]) -> Option<&'a [u8]> {
 impl Open {
     fn keep(&mut self, unknown: Unknown) {
         bounded(&mut self.shapes);
-        let shapes = self.shapes.entry(unknown.name).or_default();
-        if shapes.len() >= MOST_SHAPES {
-            shapes.clear();
-        }
-        shapes.push(unknown.shape);
+        put(self.shapes.entry(unknown.name).or_default(), unknown.shape);
     }
 
     fn row(&mut self, key: &[u8], value: &[u8], pos: i32, sub: usize, tables: &mut Tables) -> Result<(), Unread> {

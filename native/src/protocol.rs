@@ -57,6 +57,16 @@ pub fn bounded<K: Eq + Hash, V>(known: &mut AHashMap<K, V>) {
     }
 }
 
+const MOST_ALIKE: usize = 256;
+
+/// Add a shape to those that begin alike; if they are too many, the others can be learnt again.
+pub fn put<V>(shapes: &mut Vec<V>, shape: V) {
+    if shapes.len() >= MOST_ALIKE {
+        shapes.clear();
+    }
+    shapes.push(shape);
+}
+
 /// What is known of the messages that have the same bytes in certain places. Often one is like the one before it.
 pub struct Shapes<Q: ToOwned + ?Sized, V> {
     numbers: AHashMap<Q::Owned, usize>,
