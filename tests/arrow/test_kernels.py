@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,7 +25,7 @@ from tidewire.arrow import native as native_rows
 from tidewire.arrow.kernel import KERNEL, SETTING, Kernel, chosen, description, native
 from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.simple import Decoder as SimpleDecoder
-from tidewire.codec.simple import SchemaCache
+from tidewire.codec.simple import SchemaCache, avro_format
 from tidewire.errors import OptionError
 from tidewire.model import Bootstrap, Column, Message, RowChange, TableName, TableSchema, grammar
 from tidewire.plain import message_from_plain
@@ -255,6 +256,32 @@ def test_a_schema_whose_rows_the_kernel_reads_is_not_the_first_to_be_forgotten()
 
     assert not decoded.parked
     assert [rows.batch.num_rows for rows in decoded.batches] == [1]
+
+
+@needs_native
+@pytest.mark.parametrize("count", [1, 7, 400])
+def test_columns_of_simple_avro_are_found_whatever_their_names_and_order(count: int) -> None:
+    chance = random.Random(count)
+    lengths = [1, 6, 7, 8, 9, 14, 15, 16, 17, 62, 63, 64]
+    names = [f"{number:x}".ljust(chance.choice(lengths), chance.choice("_xé"))[:64] for number in range(count)]
+    columns = [replace(Column.of(name, "int"), id=number) for number, name in enumerate(names, 1)]
+    table = TableSchema.build(TableName("s", "t"), columns, [], table_id=7, version=5)
+    options = Options.parse({"encoding-format": "avro"})
+    known = list(protocol("simple").Encoder(options, Resources()).encode([Bootstrap(table)]))
+    head = {"version": 1, "database": "s", "table": "t", "tableID": 7, "commitTs": 9, "buildTs": 1, "schemaVersion": 5}
+
+    def row(sent: Sequence[str]) -> Message:
+        image = {name: ("Long", {"value": len(name)}) for name in chance.sample(sent, len(sent))}
+        return Message(None, avro_format.dump({**head, "type": "INSERT", "data": image}))
+
+    whole = [row(names) for _ in range(20)]
+    odd = [row(names[1:]), row([*names[1:], "other"]), row([*names[1:], names[-1] + "_"])]
+
+    assert_the_same("simple", options, Resources(), known, whole, odd)
+    decoder = BatchDecoder("simple", options, kernel=Kernel.NATIVE)
+    decoder.decode(batch(known))
+    assert decoder._native is not None
+    assert list(decoder._native.runs(batch(whole))) == []
 
 
 BROKEN_ARRAYS = """
