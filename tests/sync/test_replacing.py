@@ -13,7 +13,7 @@ from tidewire.sync.beginnings import Beginning, Origin
 from tidewire.sync.loads import LoadedTable, plan_load
 from tidewire.sync.replacing import Replacing, behind, is_beside, is_level, plan_swap
 from tidewire.sync.rules import Rules, TableRule
-from tidewire.sync.state import HoldKind
+from tidewire.sync.state import HoldKind, State
 from tidewire.sync.steps import Drop, Rename
 
 U = TableName("d", "u")
@@ -70,6 +70,12 @@ def test_a_table_waits_until_the_others_are_at_the_load() -> None:
 
     assert not is_level(old.state, new.state, 50, has_watermarks=True)
     assert is_level(old.state, new.state, 50, has_watermarks=False)
+
+
+def test_a_table_does_not_wait_if_no_topic_was_read() -> None:
+    loaded = plan_load(State(""), REPLACING.tables, 50, Rules(), now="").state
+
+    assert is_level(loaded, loaded, 50, has_watermarks=True)
 
 
 def test_what_the_topic_lacks_since_the_load_keeps_a_table_behind() -> None:

@@ -109,7 +109,8 @@ def load(
     goes on from there, MySQL and MariaDB are read anew.
 
     With --replace, tables of TARGET are loaded anew. The running sync, or the next one, fills them beside the old ones,
-    reads its topic again for them, and puts them in place of the old ones when they are at the moment of all others.
+    reads its topic again for them, and puts them in place of the old ones when they are at the moment of all others. If
+    no sync has read a topic into TARGET yet, a load does it, also one of other tables that runs.
 
     With --adopt, tables become the sync's that another program has put into TARGET. Their columns, types and key must
     be those of the CREATE TABLE statements in SOURCE. Files are not rewritten.
@@ -193,12 +194,14 @@ def load(
 
 
 def _tell_replaced(left: Asked, target: str, tell: Callable[[str], None]) -> None:
-    """Wait for the running sync to replace the tables; without one, say who does it."""
+    """Wait for the process that drives the target to replace the tables; without one, say who does it."""
+    from tidewire.spark.driver import living_driver
     from tidewire.spark.ledger import await_answer, ledger_of
 
     ledger = ledger_of(target)
     names = ", ".join(map(str, left.tables))
-    tell(f"{names}: the rows as of {left.ts} are read; the sync catches up and replaces the tables. Ctrl-C is safe")
+    if living_driver(ledger) is not None:
+        tell(f"{names}: the rows as of {left.ts} are read; waiting until they replace the old ones. Ctrl-C is safe")
     answer = await_answer(ledger, left.request)
     if answer is None:
         click.echo(f"no sync of {target} runs: the next tidewire sync replaces {names}")

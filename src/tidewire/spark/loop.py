@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -82,6 +82,8 @@ class Loop:
         self._passes = 0
         self._rest = 0.0
         self._replacements: dict[str, Replacement] = {}
+        self._left: Collection[str] = ()
+        self._making: Collection[TableName] = ()
         self.storage: Storage = begun(target.uri, job.staging)
 
     def run(self, *, once: bool, take_over: bool = False) -> State:
@@ -109,6 +111,7 @@ class Loop:
         with closing(opened) as ledger, closing(Applier(target, settings, job.parallel)) as applier:
             self._ledger, self._applier = ledger, applier
             self._replacements = {}
+            self._left = {each.id for each in ledger.requests() if each.verb != REPLACE}
             self._driving.set()
             remember_staging(self.storage, job.staging)
             if job.catalog is not None:
@@ -133,6 +136,11 @@ class Loop:
     def is_driving(self) -> bool:
         """Whether it has become the driver of its target, and so should end in good order."""
         return self._driving.is_set()
+
+    @property
+    def reads_topics(self) -> bool:
+        """Whether it has a source. A load has none."""
+        return not isinstance(self._source, NoSource)
 
     @property
     def is_stopping(self) -> bool:
@@ -309,10 +317,24 @@ class Loop:
         """The tag of commits that maintenance makes."""
         return CommitTag(self._ledger.owner.id, self._ledger.epoch.number, self._ledger.sequence, "maintenance")
 
-    def _requests(self) -> bool:
-        """Carry out what other processes ask. Did the replacement of a table come further, with more to do?"""
+    def serve(self, making: Collection[TableName] = ()) -> bool:
+        """Carry out what other processes ask of a driver without topics, such as a load. Is there more to do now?
+
+        Tables are replaced as far as that needs no topic, except those that the driver is ``making`` itself. Other
+        requests are refused, unless they were left for the next sync before this driver began.
+        """
+        self._making = {name.folded for name in making}
+        return self._requests(self._left)
+
+    def _requests(self, left: Collection[str] = ()) -> bool:
+        """Carry out what other processes ask. Did the replacement of a table come further, with more to do?
+
+        Requests that are ``left`` to another driver stay.
+        """
         moved = False
         for request in self._patiently(self._ledger.requests):
+            if request.id in left:
+                continue
             try:
                 lines = carry_out(self, request)
             except Fenced:
@@ -339,6 +361,8 @@ class Loop:
     def replace(self, request: Request) -> tuple[str, ...] | None:
         """Go on with a request to replace tables; the lines of its answer when it is carried out."""
         found = self._replacement(request)
+        if any(name.folded in self._making for name in found.names):
+            return None
         try:
             extents = self._extents()
             lines = found.go_on(request.id, extents, lambda: _ends(self._extents()))
@@ -348,19 +372,6 @@ class Loop:
         if lines is not None:
             found.clean()
         return lines
-
-    def fill_replacements(self) -> None:
-        """Make and fill the new tables of requests to replace tables, as far as that needs no topic."""
-        for request in self._ledger.requests():
-            if request.verb != REPLACE:
-                continue
-            found = self._replacement(request)
-            try:
-                found.fill()
-            except LoadError as error:
-                found.give_up(self._target, self._upkeep_tag)
-                self._ledger.answer(request.id, Answer(False, (str(error),)))
-                raise
 
     def _replacement(self, request: Request) -> Replacement:
         found = self._replacements.get(request.id)

@@ -31,6 +31,11 @@ class Driving(Protocol):
         """Where its ledger is."""
         ...
 
+    @property
+    def reads_topics(self) -> bool:
+        """Whether it has a source. A load has none."""
+        ...
+
     def read_again(self, messages: Mapping[Position, str]) -> None:
         """Read messages again that are kept in files, and go on from there."""
         ...
@@ -56,6 +61,8 @@ def carry_out(sync: Driving, request: Request) -> tuple[str, ...] | None:
     found = _VERBS.get(request.verb)
     if found is None:
         raise SyncError(f"this sync does not know how to {request.verb}; it may be an older release")
+    if request.verb != REPLACE and not sync.reads_topics:
+        raise SyncError("a load drives this target now: give the command again when the load has ended")
     return found(sync, request)
 
 

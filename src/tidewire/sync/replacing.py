@@ -86,8 +86,11 @@ def behind(state: State, new: State, *, has_watermarks: bool) -> Hold | None:
 
 
 def is_level(state: State, new: State, ts: int, *, has_watermarks: bool) -> bool:
-    """Are new tables, whose topics were read as far, at the moment of the others?"""
-    return not has_watermarks or ts <= state.applied == new.applied
+    """Are new tables, whose topics were read as far, at the moment of the others?
+
+    As long as no topic was read, each table is at the moment of its own load.
+    """
+    return not has_watermarks or not state.frontier.partitions or ts <= state.applied == new.applied
 
 
 def plan_swap(state: State, new: State, replacing: Replacing, rules: Rules, *, has_watermarks: bool) -> Planned:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidewire.errors import LoadError, SyncStopped
+from tidewire.model import TableName
 from tidewire.spark.execution import Execution
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import RULES, KeptRules, files_of, now
@@ -99,6 +100,9 @@ class Replacement:
         main, new, has_watermarks = self._main, self._new, self._job.has_watermarks
         self.has_moved = True
         if not self._is_filled():
+            return None
+        if main.next_offsets and not extents:
+            self.has_moved = False  # the driver is a load, and the next sync reads the topic again
             return None
         self._check_reach(extents)
         new.until = main.state.applied if has_watermarks else None
@@ -197,6 +201,11 @@ class Replacement:
             if target.exists(name):
                 target.drop(name, tag)
         self.clean()
+
+    @property
+    def names(self) -> tuple[TableName, ...]:
+        """The tables, by their names upstream."""
+        return self._replacing.names
 
     @property
     def plan(self) -> str:

@@ -100,8 +100,13 @@ def load(
     """
     loop = Loop(spark, NoSource(), target, job, observer)
     with loop.driving(take_over=take_over) as execution:
-        run = _Run(spark, loop.storage, job, wanted, execution, observer, on_progress)
-        return run.adopt(target) if adopts else run.run()
+        run = _Run(spark, loop, job, wanted, execution, observer, on_progress)
+        if adopts:
+            return run.adopt(target)
+        found = run.run()
+        while loop.serve():
+            pass
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +149,8 @@ def replace_tables(
     if living_driver(begun(target.uri, job.staging), observer.note) is None:
         loop = Loop(spark, NoSource(), target, job, observer)
         with suppress(AlreadyRunning), loop.driving():
-            loop.fill_replacements()
+            while loop.serve():
+                pass
     return asked
 
 
@@ -173,6 +179,9 @@ class _Staging:
         self._folder = f"{FOLDER}/{self._load}"
         self._done: dict[str, ChunkReport] = {}
 
+    def _meanwhile(self, opened: Opened) -> None:
+        """Do what is to be done now and then while chunks are staged."""
+
     def _stage(self, opened: Opened) -> None:
         """Stage the chunks that are not staged yet."""
         job, ts = self._job, opened.moment.ts
@@ -187,20 +196,25 @@ class _Staging:
         if len(left) < len(work):
             self._observer.note(f"{len(work) - len(left)} of {len(work)} chunks were read before")
         self._report(work)
+
+        def look() -> None:
+            self._look()
+            self._report(work)
+            self._meanwhile(opened)
+
         few = FEW_BYTES if any(each.chunk.files for each in left) else FEW_ROWS
         if opened.in_tasks and sum(each.chunk.size for each in left) > few:
-            self._stage_in_tasks(left, lambda: self._report(work))
+            self._stage_in_tasks(left, look)
         else:
             for each in left:
                 each.run()
                 if not opened.in_tasks:
-                    self._look()
-                    self._report(work)
+                    look()
         self._look()
         self._report(work)
 
-    def _stage_in_tasks(self, left: list[ChunkWork], report: Callable[[], None]) -> None:
-        """Stage chunks in Spark tasks, and say meanwhile how far they are."""
+    def _stage_in_tasks(self, left: list[ChunkWork], look: Callable[[], None]) -> None:
+        """Stage chunks in Spark tasks, and look meanwhile how far they are."""
         failures: list[BaseException] = []
 
         def stage() -> None:
@@ -213,8 +227,7 @@ class _Staging:
         thread.start()
         while thread.is_alive():
             thread.join(_LOOK_SECONDS)
-            self._look()
-            report()
+            look()
         if failures:
             raise failures[0]
 
@@ -252,15 +265,19 @@ class _Run(_Staging):
     def __init__(
         self,
         spark: SparkSession,
-        storage: Storage,
+        loop: Loop,
         job: Job,
         wanted: Source,
         execution: Execution,
         observer: Observer,
         on_progress: Callable[[LoadProgress], None],
     ) -> None:
-        super().__init__(spark, storage, job, wanted, observer, on_progress)
+        super().__init__(spark, loop.storage, job, wanted, observer, on_progress)
+        self._loop = loop
         self._execution = execution
+
+    def _meanwhile(self, opened: Opened) -> None:
+        self._loop.serve([table.name for table in opened.moment.tables])
 
     def run(self) -> Loaded:
         begun = self._wanted.begun(self._storage, self._folder)
