@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,7 +35,6 @@ from tidewire.model import TableName
 from tidewire.model.tso import LOGICAL_BITS
 from tidewire.spark.ledger import ledger_of
 from tidewire.spark.load import run as loading
-from tidewire.spark.load.task import ChunkWork
 from tidewire.spark.snapshot import snapshot
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
@@ -124,20 +126,22 @@ class Feed:
         self._thread.join()
 
 
-@contextmanager
-def dying(after: int) -> Iterator[None]:
-    """A load in this process dies after so many chunks."""
-    stage, left = ChunkWork.run, [after]
+STOPPED = Path(__file__).parents[1] / "stopped_load.py"
 
-    def run(work: ChunkWork) -> int:
-        if not left[0]:
-            raise KeyboardInterrupt
-        left[0] -= 1
-        return stage(work)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ChunkWork, "run", run)
-        yield
+def killed(count: int, *arguments: object, **plan: object) -> str:
+    """Type a command in a process of its own that is killed with SIGKILL after so many chunks; what it prints."""
+    told = json.dumps({"kill": "chunk", "count": count} | plan)
+    command = [sys.executable, str(STOPPED), told, *map(str, arguments), "--master", "local[2]"]
+    done = subprocess.run(command, cwd=STOPPED.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr
+    return done.stdout
+
+
+def chunks_done(target: Path) -> dict[str, float]:
+    """The chunks that a load has read, each with the time when that was noted."""
+    entries = ledger_of(str(target)).list("loads", recursive=True)
+    return {entry.name: entry.modified for entry in entries if "/done/" in entry.name}
 
 
 def types(db: MariaDB) -> None:
@@ -170,11 +174,8 @@ def test_tables_are_loaded_while_programs_write_and_the_topic_continues_them(
     with Feed(db, topics) as feed:
         with writer:
             writer.wait(20)
-            with dying(4):
-                killed = run("load", f"{db.uri}?time-zone=UTC", target, "--tables", "calm.*,busy.*,odd.*")
-            assert killed.exit_code != 0
-            staged = [entry.name for entry in ledger_of(str(target)).list("loads", recursive=True)]
-            assert sum("/done/" in name for name in staged) == 4
+            killed(4, "load", f"{db.uri}?time-zone=UTC", target, "--tables", "calm.*,busy.*,odd.*", CHUNK_ROWS=10)
+            assert len(chunks_done(target)) == 4
             with pytest.raises(SyncError, match="no publication"):
                 snapshot(spark, str(target))
             writer.wait(20)
@@ -263,28 +264,36 @@ def test_chunks_of_tidb_are_read_in_tasks_as_of_one_tso(
     first = open_source(db.uri).now()
     with fake_tidb(db.port, first) as tidb:
         uri = f"mysql://reader:{password.replace(' ', '%20')}@127.0.0.1:{tidb.port}/"
-        with dying(3):
-            assert run("load", uri, target, "--tables", "shop.*").exit_code != 0
+        small = {"CHUNK_ROWS": 10, "MOST_CHUNKS": 7}
+        killed(3, "load", uri, target, "--tables", "shop.*", **small)
+        done = chunks_done(target)
         tidb.ts = second = first + (5 << LOGICAL_BITS)
-        with dying(2):
-            continued = run("load", uri, target, "--tables", "shop.*")
-        assert "3 of 24 chunks were read before" in continued.stdout
-        assert {*tidb.snapshots} == {first}
-        tidb.collected, tidb.life_time = first, "1m0s"
-        monkeypatch.setattr(loading, "FEW_ROWS", 0)
+        told = killed(5, "load", uri, target, "--tables", "shop.*", **small, tasks=True)
+        assert (len(done), "3 of 24 chunks were read before" in told) == (3, True)
         kept = [ledger_of(str(target)).read(entry.name) for entry in ledger_of(str(target)).list(recursive=True)]
-        refused = run("load", uri, target, "--tables", "shop.*", "--at", first)
-        loaded = run("load", uri, target, "--tables", "shop.*")
+        staged = chunks_done(target)
+        assert staged.items() >= done.items()
+        monkeypatch.setattr(loading, "FEW_ROWS", 0)
+        continued = run("load", uri, target, "--tables", "shop.*")
+        assert {*tidb.snapshots} == {first}
+        killed(2, "load", uri, later := tmp_path / "later", "--tables", "shop.*", **small)
+        tidb.collected, tidb.life_time = second, "1m0s"
+        tidb.ts = third = second + (5 << LOGICAL_BITS)
+        refused = run("load", uri, later, "--tables", "shop.*", "--at", first)
+        begun_anew = run("load", uri, later, "--tables", "shop.*")
 
+    assert continued.exit_code == 0, continued.output
+    assert f"{len(staged)} of 24 chunks were read before" in continued.stdout
+    assert f"a changefeed with --start-ts {first} or earlier continues it" in continued.stdout
     assert refused.exit_code == 2
     assert "garbage collection has passed the TSO of the load" in refused.stderr
     assert "SET GLOBAL tidb_gc_life_time = '24h' on the server, then load at a later TSO" in refused.stderr
-    assert loaded.exit_code == 0, loaded.output
-    assert (
-        f"garbage collection has passed the TSO {first} of the earlier run: all tables are read anew" in loaded.stdout
-    )
-    assert f"a changefeed with --start-ts {second} or earlier continues it" in loaded.stdout
+    assert begun_anew.exit_code == 0, begun_anew.output
+    gone = f"garbage collection has passed the TSO {second} of the earlier run: all tables are read anew"
+    assert gone in begun_anew.stdout
+    assert f"a changefeed with --start-ts {third} or earlier continues it" in begun_anew.stdout
     assert (tidb.unguarded, len({*tidb.sampled})) == ([], 3)
-    assert_lake_equals(spark, target, upstream_tables(db, "shop"))
+    for lake in (target, later):
+        assert_lake_equals(spark, lake, upstream_tables(db, "shop"))
     assert not any(password.encode() in (data or b"") for data in kept)
-    assert password not in refused.output + loaded.output
+    assert password not in refused.output + continued.output + begun_anew.output
