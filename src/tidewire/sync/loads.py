@@ -14,7 +14,7 @@ from tidewire.sync.beginnings import Beginning, Origin
 from tidewire.sync.catalogue import Catalogue, stored
 from tidewire.sync.holds import Holds
 from tidewire.sync.manifest import Rejected, StagedFile
-from tidewire.sync.plan import Planned, published_tables
+from tidewire.sync.plan import Planned, next_state, published_tables
 from tidewire.sync.rules import Rules
 from tidewire.sync.state import Hold, HoldKind, OnBad, State
 from tidewire.sync.steps import Adopt, Create, Fill, SetAside, Slice, Step
@@ -66,13 +66,7 @@ def plan_load(
             raise LoadError(f"{', '.join(map(str, sorted(step.tables)))} cannot be loaded: {reason}")
     names = {table.schema.name.folded for table in tables}
     after = replace(
-        state,
-        sequence=state.sequence + 1,
-        tables={table.name: table for table in catalogue.tables.values()},
-        last_ddl_ts=catalogue.last_ddl_ts if has_watermarks else {},
-        beginnings=catalogue.beginnings,
-        target_tables=targets.by_name,
-        kept=tuple(targets.kept),
+        next_state(state, catalogue, targets, has_watermarks=has_watermarks),
         holds=tuple(holds.all),
         rejected=state.rejected + sum(len(table.rejected) for table in tables),
         pending=tuple(

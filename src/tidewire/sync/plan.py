@@ -389,12 +389,10 @@ class _PlanBuilder(Intake):
         floor = log_horizon([each.ts for each in self.log], state.log_floor, self.applied) if has_watermarks else 0
         names = self.catalogue.tables
         after = replace(
-            state,
-            sequence=state.sequence + 1,
+            next_state(state, self.catalogue, self.targets),
             batch=max(state.batch, manifest.batch),
             applied=self.applied,
             frontier=self.frontier,
-            tables={table.name: table for table in names.values()},
             last_ddl_ts={name: ts for name, ts in last_ddl_ts.items() if name in names or ts > floor}
             if has_watermarks
             else {},
@@ -407,10 +405,7 @@ class _PlanBuilder(Intake):
             holds=tuple(self.holds.all),
             given_up=tuple(self.holds.given_up)[-LOSSES:],
             rejected=state.rejected + len(manifest.rejected),
-            target_tables=self.targets.by_name,
-            kept=tuple(self.targets.kept),
             passed_over=tuple(self.passed_over),
-            beginnings=self.catalogue.beginnings,
         )
         if self.schemas:
             after = replace(after, schemas=tuple(self._schemas(after)))
@@ -436,6 +431,19 @@ class _PlanBuilder(Intake):
         if not self.settings.has_watermarks:
             return published_tables(self.targets, self.catalogue, None)
         return published_tables(self.targets, self.catalogue, self.applied, self.holds.limit)
+
+
+def next_state(state: State, catalogue: Catalogue, targets: TargetTables, *, has_watermarks: bool = True) -> State:
+    """The state after a plan, as far as the tables tell it."""
+    return replace(
+        state,
+        sequence=state.sequence + 1,
+        tables={table.name: table for table in catalogue.tables.values()},
+        last_ddl_ts=catalogue.last_ddl_ts if has_watermarks else {},
+        beginnings=catalogue.beginnings,
+        target_tables=targets.by_name,
+        kept=tuple(targets.kept),
+    )
 
 
 def published_tables(

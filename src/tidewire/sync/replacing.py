@@ -19,7 +19,7 @@ from tidewire.sync.catalogue import Catalogue
 from tidewire.sync.holds import END, Holds
 from tidewire.sync.intake import ddl_id
 from tidewire.sync.loads import LoadedTable
-from tidewire.sync.plan import Planned, published_tables
+from tidewire.sync.plan import Planned, next_state, published_tables
 from tidewire.sync.rules import OWN, Rules
 from tidewire.sync.state import Hold, PassedOver, State
 from tidewire.sync.target_tables import TargetTables
@@ -108,13 +108,7 @@ def plan_swap(state: State, new: State, replacing: Replacing, rules: Rules, *, h
         catalogue.last_ddl_ts[name.folded] = new.last_ddl_ts.get(name.folded, replacing.ts)
     names = {name.folded for name in replacing.names}
     after = replace(
-        state,
-        sequence=state.sequence + 1,
-        tables={table.name: table for table in catalogue.tables.values()},
-        last_ddl_ts=catalogue.last_ddl_ts if has_watermarks else {},
-        beginnings=catalogue.beginnings,
-        target_tables=targets.by_name,
-        kept=tuple(targets.kept),
+        next_state(state, catalogue, targets, has_watermarks=has_watermarks),
         schemas=tuple(dict.fromkeys((*state.schemas, *(each for each in new.schemas if each.name.folded in names)))),
         pending=_merged(state.pending, new.pending, names, lambda each: each.file.table),
         parked=_merged(state.parked, new.parked, names, lambda each: each.table),
