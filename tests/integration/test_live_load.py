@@ -7,8 +7,11 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 from click.testing import CliRunner, Result
@@ -19,7 +22,7 @@ from integration.fake_tidb import fake_tidb
 from integration.mariadb import MariaDB, mariadb
 from integration.whole_way.comparison import assert_lake_equals, upstream_tables
 from integration.whole_way.load import BUSY, CALM, Load
-from integration.whole_way.stack import until
+from integration.whole_way.stack import typed, until
 from tidewire.changefeed.checkpoint import MemoryCheckpoints
 from tidewire.changefeed.runner import Runner
 from tidewire.changefeed.sink.files import FileQueue
@@ -48,11 +51,43 @@ def db() -> Iterator[MariaDB]:
         yield server
 
 
+class Books:
+    """Transactions over a table with a key and one without, some of them with a clock that is years behind.
+
+    No row has values that an earlier one had.
+    """
+
+    def __init__(self) -> None:
+        self._random = Random(5)
+        self._made = 0
+
+    def beginning(self) -> Iterator[str]:
+        """The tables and their first rows."""
+        yield "CREATE DATABASE books"
+        yield "CREATE TABLE books.accounts (id int PRIMARY KEY, v int)"
+        yield "CREATE TABLE books.journal (v int, note varchar(20))"
+        for _ in range(40):
+            yield from self._transaction()
+
+    def _transaction(self) -> list[str]:
+        self._made += 1
+        key, v = self._random.randrange(30), self._made
+        account = [f"REPLACE INTO books.accounts VALUES ({key}, {v})", f"DELETE FROM books.accounts WHERE id = {key}"]
+        journal = [
+            f"INSERT INTO books.journal VALUES ({v}, 'new')",
+            f"UPDATE books.journal SET v = {v}, note = 'changed' ORDER BY v LIMIT 1",
+            "DELETE FROM books.journal ORDER BY v LIMIT 1",
+        ]
+        chosen = self._random.choices(account, [3, 1]) + self._random.choices(journal, [4, 2, 2])
+        clock = self._random.choice(["DEFAULT", "DEFAULT", "DEFAULT", "1700000000"])
+        return [f"SET TIMESTAMP = {clock}", "BEGIN", *chosen, "COMMIT", "SET TIMESTAMP = DEFAULT"]
+
+
 class Writer:
     """Programs that write to a server: transactions all the time, and DDL once it is allowed."""
 
-    def __init__(self, db: MariaDB, seed: int) -> None:
-        self._load = Load(seed)
+    def __init__(self, db: MariaDB, load: Load | Books) -> None:
+        self._load = load
         self._session = db.connect(init_command="SET time_zone = '+00:00'")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._write)
@@ -76,6 +111,7 @@ class Writer:
 
     def units(self, count: int) -> None:
         """Transactions and DDL, after the other transactions."""
+        assert isinstance(self._load, Load)
         for unit in self._load.units(count):
             self._run(unit)
 
@@ -102,7 +138,9 @@ class Feed:
         sink = QueueSink(FileQueue(topics, "feed", 2), dispatch, Options(enable_tidb_extension=True))
         source = open_source(f"{db.uri}?snapshot=false&time-zone=UTC")
         self.start_ts = source.now()
-        self._runner = Runner(source, sink, Filter(), MemoryCheckpoints(), start_ts=self.start_ts, interval=0.2)
+        self._runner = Runner(
+            source, sink, Filter(force_replicate=True), MemoryCheckpoints(), start_ts=self.start_ts, interval=0.2
+        )
         self._thread = threading.Thread(target=self._runner.run)
 
     def wait(self, ts: int) -> None:
@@ -169,7 +207,7 @@ def test_tables_are_loaded_while_programs_write_and_the_topic_continues_them(
 ) -> None:
     monkeypatch.setattr(live, "CHUNK_ROWS", 10)
     topics, target = tmp_path / "topics", tmp_path / "lake"
-    writer = Writer(db, 7)
+    writer = Writer(db, Load(7))
     types(db)
     with Feed(db, topics) as feed:
         with writer:
@@ -203,6 +241,54 @@ def test_tables_are_loaded_while_programs_write_and_the_topic_continues_them(
         for name in ("odd.loaded", "odd.synced")
     )
     assert loaded_rows == synced_rows
+
+
+@pytest.fixture(scope="module")
+def books(db: MariaDB, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Lakes of the modes that keep the past: loaded while programs wrote, then synced."""
+    folder, source = tmp_path_factory.mktemp("books"), f"{db.uri}?time-zone=UTC"
+    lakes = {mode: folder / mode for mode in ("history", "scd2")}
+    writer = Writer(db, Books())
+    with Feed(db, folder / "topics") as feed:
+        with writer:
+            for mode, lake in lakes.items():
+                writer.wait(20)
+                typed("load", source, lake, "--tables", "books.*", "--mode", mode)
+            writer.wait(20)
+        feed.wait_for_all()
+    for mode, lake in lakes.items():
+        typed("sync", f"file:{folder / 'topics'}", lake, "--protocol", PROTOCOL, "--mode", mode, "--once")
+    return lakes
+
+
+def test_history_goes_on_from_a_live_load_without_a_change_twice(
+    spark: SparkSession, db: MariaDB, books: dict[str, Path]
+) -> None:
+    found = snapshot(spark, str(books["history"]))
+    for name, columns in {"books.accounts": ["id", "v"], "books.journal": ["v", "note"]}.items():
+        rows: Counter[tuple[object, ...]] = Counter()
+        changes = sorted(found.changes(name).collect(), key=lambda row: row["_tw_commit_ts"])
+        for _, group in groupby(changes, lambda row: row["_tw_commit_ts"]):
+            together = list(group)
+            for old in (tuple(row[f"_tw_old_{c}"] for c in columns) for row in together if row["_tw_op"] != "insert"):
+                assert rows[old] == 1, (name, old)
+                del rows[old]
+            rows.update(tuple(row[c] for c in columns) for row in together if row["_tw_op"] != "delete")
+            assert max(rows.values()) == 1, name
+        assert len({row[0] for row in rows}) == len(rows), name
+        assert {tuple(row) for row in found[name].collect()} == {*rows}
+    assert_lake_equals(spark, books["history"], upstream_tables(db, "books"))
+
+
+def test_versions_go_on_from_a_live_load_without_a_change_twice(
+    spark: SparkSession, db: MariaDB, books: dict[str, Path]
+) -> None:
+    found = snapshot(spark, str(books["scd2"]))
+    versions = sorted(found.changes("books.accounts").collect(), key=lambda row: (row["id"], row["_tw_valid_from"]))
+    for earlier, later in pairwise(versions):
+        assert earlier["id"] != later["id"] or earlier["_tw_valid_to"] <= later["_tw_valid_from"]
+    assert len({(row["id"], row["v"]) for row in versions}) == len(versions)
+    assert_lake_equals(spark, books["scd2"], upstream_tables(db, "books"))
 
 
 def test_servers_that_cannot_be_loaded_are_refused_with_a_way_out(db: MariaDB, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tidewire.changefeed.source.mysql.answers import asked_as_text, full_name
 from tidewire.changefeed.source.mysql.catalog import table_of
 from tidewire.changefeed.source.mysql.connection import Answer, ConnectionLost, Refusal, Session
 from tidewire.changefeed.source.mysql.snapshot import TableChanged
+from tidewire.changefeed.source.mysql.statements import Wanted
 from tidewire.changefeed.source.mysql.uri import Settings, read_uri
 from tidewire.ddl.quoting import quoted
 from tidewire.errors import ChangefeedError, LoadError
@@ -213,6 +214,20 @@ def forget(ledger: Storage, folder: str) -> bool:
 
 def _document(folder: str) -> str:
     return f"{folder}/begun"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLoad:
+    """The wanted tables of a server. ``rules`` are what ``wanted`` is made of."""
+
+    settings: Settings
+    wanted: Wanted
+    rules: tuple[str, ...] = ()
+
+    def begun(self, ledger: Storage, folder: str) -> Moment | None:
+        """The moment that the run before began with. Its tables are there if its plan was kept."""
+        found = begun(ledger, folder)
+        return None if found is None else found.moment
 
 
 # Rows

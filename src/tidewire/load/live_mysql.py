@@ -1,9 +1,11 @@
 """A live MySQL or MariaDB server: all tables as of one consistent snapshot, read by the session that holds it.
 
-These servers have no TSO. The log gives changes the second in which their statement began. The ts of the load is
-the end of the last second that was certainly over when the snapshot was taken, so no later change has a ts up to it.
-Changes between that second and the snapshot are in the rows and in the topic: they are applied again. DDL cannot be
-applied again, so a snapshot is taken only if no DDL came into the log in these seconds.
+These servers have no TSO. A changefeed makes timestamps of the seconds in the log and of the order of transactions
+(:mod:`tidewire.changefeed.source.mysql.clock`). The load reads the last seconds of the log before its snapshot as a
+changefeed does, and so finds the timestamp that the last transaction in the snapshot has in the topic. That is its ts:
+no change up to the snapshot is later, and each one after it is. If nothing was logged in these seconds, the ts is the
+end of the last second that was certainly over. DDL can count as several transactions, so a snapshot is taken only if
+no DDL came into the log in these seconds.
 
 A snapshot ends with its session. So a load that was killed begins anew, with a new snapshot and a new ts. What was
 staged before is deleted first; no table has any of it.
@@ -17,9 +19,12 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Final
 
-from tidewire.changefeed.source.mysql.clock import settled_before
+from tidewire.changefeed.source.mysql.binlog import events_between
+from tidewire.changefeed.source.mysql.clock import at_second, settled_before
 from tidewire.changefeed.source.mysql.connection import Session
+from tidewire.changefeed.source.mysql.follower import Follower, State
 from tidewire.changefeed.source.mysql.retry import Retries
+from tidewire.changefeed.source.mysql.schemas import Schemas
 from tidewire.changefeed.source.mysql.server import ServerInfo, look_at
 from tidewire.changefeed.source.mysql.snapshot import (
     Snapshot,
@@ -29,15 +34,15 @@ from tidewire.changefeed.source.mysql.snapshot import (
     log_end,
     oldest_start,
 )
-from tidewire.changefeed.source.mysql.statements import Wanted
+from tidewire.changefeed.source.mysql.statements import Dialect
 from tidewire.changefeed.source.mysql.uri import Settings
-from tidewire.errors import LoadError
+from tidewire.errors import ChangefeedError, LoadError
 from tidewire.load.live import (
     Begun,
     KeyRange,
     LiveChunk,
+    LiveLoad,
     LiveTable,
-    begun,
     estimated_rows,
     even_ranges,
     forget,
@@ -45,7 +50,7 @@ from tidewire.load.live import (
     server_errors,
 )
 from tidewire.load.rows import Rows
-from tidewire.load.source import Moment, Opened, Place
+from tidewire.load.source import Opened, Place
 from tidewire.storage import Storage
 
 _LOOK_SECONDS: Final = 0.2
@@ -53,12 +58,8 @@ _AGAIN: Final = "its snapshot is gone, so the load begins anew"
 
 
 @dataclass(frozen=True, slots=True)
-class MysqlLoad:
-    """The wanted tables of a server, as of now. ``rules`` are what ``wanted`` is made of."""
-
-    settings: Settings
-    wanted: Wanted
-    rules: tuple[str, ...] = ()
+class MysqlLoad(LiveLoad):
+    """Tables as of now."""
 
     @property
     def facts(self) -> object:
@@ -69,11 +70,6 @@ class MysqlLoad:
     def rewinds(self) -> bool:
         """Can a changefeed begin at a past moment?"""
         return False
-
-    def begun(self, ledger: Storage, folder: str) -> Moment | None:
-        """The moment of the run before. Its tables are there if its plan was kept."""
-        found = begun(ledger, folder)
-        return None if found is None else found.moment
 
     @contextmanager
     def opened(self, ledger: Storage, folder: str, told: Callable[[str], None]) -> Iterator[Opened]:
@@ -103,13 +99,31 @@ class MysqlLoad:
                 return
 
     def _taken(self, session: Session, facts: ServerInfo, told: Callable[[str], None]) -> tuple[Snapshot, int]:
-        """A snapshot before which no DDL came that is later than its ts."""
+        """A snapshot, and the ts up to which all changes are in it. No DDL came shortly before."""
         start = log_end(session)[:2]
         second = clock_ms(session) // 1000
         over = _wait_until_over(session, second, told)
         snapshot = Snapshot(session, self.settings, facts, self.wanted, 0, lambda: False)
         check_calm(session, self.settings, facts, start)
-        return snapshot, settled_before(over)
+        last = _last_ts(self.settings, facts, start, (snapshot.state.file, snapshot.state.position))
+        # What was logged before the start has no ts of a later second. So from the first transaction of a later
+        # second on, timestamps are those of every changefeed that began before.
+        return snapshot, last if last >= at_second(second + 1) else settled_before(over)
+
+
+def _last_ts(settings: Settings, facts: ServerInfo, start: tuple[str, int], end: tuple[str, int]) -> int:
+    """The ts of the last transaction between two places of the log, if all before them are in earlier seconds.
+
+    It is never later than the transaction's ts in a topic; 0 if there is none, or if it cannot be told.
+    """
+    dialect = Dialect(facts.server.mariadb, lambda name: None, lambda name: False)
+    follower = Follower(State(*start, gtid="", ts=0, schemas=Schemas({}, {})), facts.server, dialect)
+    try:
+        for event in events_between(settings, facts, start, end):
+            follower.feed(event)
+    except ChangefeedError:  # such as the second phase of a distributed transaction that was prepared before
+        return 0
+    return follower.state.ts
 
 
 def readable(session: Session, settings: Settings) -> ServerInfo:

@@ -17,7 +17,6 @@ from typing import Final
 from tidewire.changefeed.source.mysql.answers import full_name
 from tidewire.changefeed.source.mysql.catalog import definition, table_names
 from tidewire.changefeed.source.mysql.connection import Refusal, Session
-from tidewire.changefeed.source.mysql.statements import Wanted
 from tidewire.changefeed.source.mysql.uri import Settings
 from tidewire.ddl.quoting import quoted
 from tidewire.errors import ChangefeedError, LoadError
@@ -27,6 +26,7 @@ from tidewire.load.live import (
     Begun,
     KeyRange,
     LiveChunk,
+    LiveLoad,
     LiveTable,
     begun,
     estimated_rows,
@@ -38,7 +38,7 @@ from tidewire.load.live import (
     text,
 )
 from tidewire.load.rows import Rows
-from tidewire.load.source import Moment, Opened, Place
+from tidewire.load.source import Opened, Place
 from tidewire.model import Column, MySQLType, TableName, TableSchema
 from tidewire.model.tso import to_datetime
 from tidewire.model.types import INTEGERS
@@ -63,12 +63,9 @@ _NOT_CLUSTERED: Final = "[clustered_index] NONCLUSTERED"
 
 
 @dataclass(frozen=True, slots=True)
-class TidbLoad:
-    """The wanted tables of a TiDB, as of ``at`` or a TSO that is taken. ``rules`` are what ``wanted`` is made of."""
+class TidbLoad(LiveLoad):
+    """Tables as of ``at``, or a TSO that is taken."""
 
-    settings: Settings
-    wanted: Wanted
-    rules: tuple[str, ...] = ()
     at: int | None = None
 
     @property
@@ -80,11 +77,6 @@ class TidbLoad:
     def rewinds(self) -> bool:
         """Can a changefeed begin at a past moment?"""
         return True
-
-    def begun(self, ledger: Storage, folder: str) -> Moment | None:
-        """The moment that an earlier run began with."""
-        found = begun(ledger, folder)
-        return None if found is None else found.moment
 
     @contextmanager
     def opened(self, ledger: Storage, folder: str, told: Callable[[str], None]) -> Iterator[Opened]:

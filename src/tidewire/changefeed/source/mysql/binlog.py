@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 from tidewire.changefeed.source.mysql.charsets import decoder
@@ -220,24 +221,31 @@ def log_number(file: str) -> int:
     return int(found[0]) if found else 0
 
 
-def defines(settings: Settings, facts: ServerInfo, start: tuple[str, int], end: tuple[str, int]) -> bool:
-    """Does the log hold a statement that defines something between two places?"""
+def events_between(
+    settings: Settings, facts: ServerInfo, start: tuple[str, int], end: tuple[str, int]
+) -> Generator[BinlogEvent]:
+    """What the log holds between two places."""
     if start == end:
-        return False
+        return
     nowhere = State(*start, gtid="", ts=0, schemas=Schemas({}, {}))
     binlog = Binlog(settings, nowhere, facts.server.mariadb, facts.collations, by_gtid=False)
     file, goal = start[0], (log_number(end[0]), end[1])
     try:
         for event in binlog.events():
-            if isinstance(event, Query) and event.text.split(None, 1)[0].upper() in _DEFINING:
-                return True
+            yield event
             if isinstance(event, Rotate):
                 file = event.file
             if isinstance(event, Query | Commit | Prepared | Idle) and (log_number(file), event.end) >= goal:
-                break
+                return
     finally:
         binlog.close()
-    return False
+
+
+def defines(settings: Settings, facts: ServerInfo, start: tuple[str, int], end: tuple[str, int]) -> bool:
+    """Does the log hold a statement that defines something between two places?"""
+    found = events_between(settings, facts, start, end)
+    with closing(found):
+        return any(isinstance(each, Query) and each.text.split(None, 1)[0].upper() in _DEFINING for each in found)
 
 
 _DEFINING = frozenset({"CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "SET"})
