@@ -17,8 +17,10 @@ import pytest
 
 from command_line import SMALL, closed_port, finished, lines_of, started
 from scripted import OPTIONS, Script, table
+from tidewire.cli.failures import one_line
 from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.claim_check import MemoryStore
+from tidewire.errors import StorageError
 from tidewire.model import Message, RowChange
 from tidewire.spark.ledger import Ledger, Owner, ledger_of
 from tidewire.spark.publications import Publications
@@ -100,6 +102,8 @@ class Situation:
 
 
 _KEYS = "access-key=a&secret-access-key=hush-hush&region=us-east-1&force-path-style=true"
+
+_FULL = "No space left on device"
 
 SITUATIONS = [
     Situation(
@@ -233,6 +237,11 @@ def assert_one_line(errors: str) -> None:
     assert line.startswith("Error: ")
     for text in ("Traceback", "at org.apache", "hush-hush"):
         assert text not in line
+
+
+@pytest.mark.parametrize("error", [StorageError("/lake", "plans/1", _FULL, transient=True), OSError(_FULL)])
+def test_a_full_disk_is_called_so(error: Exception) -> None:
+    assert f"{_FULL}; make room there, then give the same command again" in one_line(error)
 
 
 def test_a_trace_is_printed_when_it_is_asked_for(tmp_path: Path) -> None:

@@ -97,11 +97,11 @@ def test_rows_that_do_not_fit_are_named_with_file_and_line(spark: SparkSession, 
 @pytest.mark.parametrize(
     ("source", "options", "reason"),
     [
-        ("somewhere", (), "neither dumpling:FOLDER nor dumpling+s3://bucket/prefix"),
+        ("somewhere", (), "for a folder that Dumpling wrote give dumpling:somewhere, else dumpling+s3://bucket/prefix"),
         ("dumpling:{dump}", ("-o", "csv-sep=;"), "csv-separator"),
         ("dumpling:{dump}", ("--tables", "nothing.*"), "the dump has no table that is wanted; it has test.accounts"),
         ("dumpling:{dump}", ("--at", "5"), "5 is not a TSO"),
-        ("dumpling:{dump}/nothing", (), "is not a dump that ended: it has no file metadata"),
+        ("dumpling:{dump}/nothing", (), "csv/nothing: check the folder"),
         ("mysql://reader:secret@127.0.0.1:1/", (), "127.0.0.1:1: Can't connect"),
         ("tidb://reader@127.0.0.1:1/", ("-o", "no-header=true"), "no-header: it is an option of dumps"),
         ("mysql://reader@127.0.0.1/shop", (), "filter rules choose tables"),

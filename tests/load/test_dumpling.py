@@ -126,6 +126,17 @@ def test_a_file_whose_table_cannot_be_told_is_refused(tmp_path: Path, name: str,
         read_dump(open_storage(folder))
 
 
+def test_a_dump_that_lacks_a_part_of_a_chunk_is_refused(tmp_path: Path) -> None:
+    folder = unpack("seed11", tmp_path) / "sql-chunks"
+    (folder / "test.metrics.0000000020000.sql").unlink()  # a chunk without rows has no file
+    assert len(read_dump(open_storage(folder)).tables) == 5
+
+    (folder / "test.accounts.0000000010001.sql").unlink()
+
+    with pytest.raises(LoadError, match=r"lacks test\.accounts\.0000000010001\.sql, and has files after it"):
+        read_dump(open_storage(folder))
+
+
 def test_a_row_has_the_line_of_its_file(tmp_path: Path) -> None:
     folder = unpack("seed11", tmp_path) / "csv"
     storage = open_storage(folder)

@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 import traceback
@@ -27,6 +29,7 @@ _TRACE: Final = "; the trace is printed with tidewire --debug"
 _PYTHON_TRACE: Final = "Traceback (most recent call last)"
 _MOST_CAUSES: Final = 20
 _UNREACHABLE: Final = "check the address, and that the server runs"
+_FULL: Final = "make room there, then give the same command again"
 
 _ADVICE: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -105,14 +108,22 @@ def missing(error: ModuleNotFoundError, extra: str) -> MissingExtra:
 def one_line(error: Exception) -> str:
     """What is wrong and what to do about it, in one line."""
     if isinstance(error, TidewireError):
-        return _joined(str(error)) + (f"; {_UNREACHABLE}" if getattr(error, "transient", False) else "")
+        text = _joined(str(error))
+        return f"{text}; {_FULL if _is_full(text) else _UNREACHABLE}" if getattr(error, "transient", False) else text
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("tidewire"):
         return str(missing(error, "all"))
     causes = list(_causes(error))
     root = next((cause for cause in reversed(causes) if cause.text), causes[-1])
     advice = next((_ADVICE[cause.kind] for cause in reversed(causes) if cause.kind in _ADVICE), None)
+    if _is_full(root.text):
+        advice = _FULL
     what = f"{root.kind}: {root.text}" if root.text else root.kind
     return f"{what}{'' if advice is None else f'; {advice}'}{_TRACE}"
+
+
+def _is_full(text: str) -> bool:
+    """Does an error say that a disk is full?"""
+    return os.strerror(errno.ENOSPC) in text
 
 
 def _causes(error: BaseException) -> Iterator[_Cause]:

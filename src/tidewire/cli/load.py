@@ -277,8 +277,8 @@ class _Bar:
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeRemainingColumn()
         )
         self._task: TaskID | None = None
-        self._began = time.monotonic()
-        self._first: int | None = None
+        self._began = 0.0
+        self._first = 0
 
     def __enter__(self) -> _Bar:
         return self
@@ -293,16 +293,15 @@ class _Bar:
         if self._task is None:
             self._bar.start()
             self._task = self._bar.add_task("reading", total=found.all, told="")
-        if self._first is None:
-            self._first = found.rows
+            self._began, self._first = time.monotonic(), found.rows
         rate = (found.rows - self._first) / max(time.monotonic() - self._began, 0.001)
         files = f", {found.files:,} of {found.all_files:,} files" if found.all_files else ""
         told = f"{found.rows:,} rows{files}, {rate:,.0f} rows a second"
         self._bar.update(self._task, completed=found.done, told=told)
 
     def reached(self, point: Point) -> None:
-        if self._task is not None:
-            self._bar.update(self._task, description="making the tables" if point == "staged" else str(point))
+        if self._task is not None and point == "staged":
+            self._bar.update(self._task, description="making the tables")
 
     def finished(self, report: PassReport) -> None:
         """There are no passes."""

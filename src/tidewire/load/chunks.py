@@ -115,7 +115,8 @@ class DumpedRows:
                 for rows in read_part(self.dump, part, self.table, self.dialect):
                     yield place, rows
             except (ValueError, pa.ArrowException) as error:
-                raise LoadError(f"{self.dump.path(part.file.name)} cannot be read: {error}") from error
+                advice = "; check the options of the dump that the load was given" if part.file.kind is Kind.CSV else ""
+                raise LoadError(f"{self.dump.path(part.file.name)} cannot be read: {error}{advice}") from error
 
 
 @dataclass(frozen=True)

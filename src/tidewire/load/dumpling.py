@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -64,6 +64,7 @@ _SCHEMA: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+)-schema(?P<what>-[
 _DATABASE: Final = re.compile(rf"[^.]+-schema-(?:create|placement|post)\.sql{_PACKED}")
 _ROWS: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+?)(?:\.(?P<index>\d+))?\.(?P<kind>csv|sql){_PACKED}")
 _PARQUET: Final = re.compile(r"(?P<db>[^.]+)\.(?P<table>[^.]+?)(?:\.(?P<index>\d+))?(?:\.[a-z0-9]+)?\.parquet")
+_PART: Final = re.compile(r"(?P<chunk>.+\.\d{9})(?P<part>\d{4})(?P<end>\..+)")
 _DATA: Final = re.compile(rf".*\.(?:csv|sql|parquet){_PACKED}")
 _TIDB: Final = "tidb-binlog"
 
@@ -71,6 +72,8 @@ _TIDB: Final = "tidb-binlog"
 def read_dump(storage: Storage) -> Dump:
     """The dump in a folder; :class:`LoadError` if it did not end, or has files whose table cannot be told."""
     entries = storage.list()
+    if not entries:
+        raise LoadError(f"there are no files in {storage.uri}: check the folder")
     names = {entry.name for entry in entries}
     log, position = _position(storage, names)
     schemas, views, files, strange = _sorted(entries)
@@ -82,6 +85,9 @@ def read_dump(storage: Storage) -> Dump:
     lost = sorted(files.keys() - schemas.keys() - views)
     if lost:
         raise LoadError(f"{storage.uri} has rows of {lost[0]} and no CREATE TABLE of it; dump without --no-schemas")
+    lacking = next(_lacking(file.name for found in files.values() for file in found), None)
+    if lacking is not None:
+        raise LoadError(f"{storage.uri} lacks {lacking}, and has files after it: copy the dump again")
     tables = [
         DumpedTable(_schema(storage, name, file), tuple(sorted(files.get(name, ()), key=lambda each: each.name)))
         for name, file in sorted(schemas.items())
@@ -129,6 +135,15 @@ def _sorted(
         elif _DATA.fullmatch(entry.name):
             strange.append(entry.name)
     return schemas, views, files, strange
+
+
+def _lacking(names: Iterable[str]) -> Iterator[str]:
+    """The files that are missing between others: parts of a chunk are counted without a gap, chunks are not."""
+    parts: dict[tuple[str, str], list[int]] = {}
+    for found in filter(None, map(_PART.fullmatch, names)):
+        parts.setdefault((found["chunk"], found["end"]), []).append(int(found["part"]))
+    for (chunk, end), numbers in sorted(parts.items()):
+        yield from (f"{chunk}{number:04}{end}" for number in sorted({*range(max(numbers))} - {*numbers}))
 
 
 def _name(found: re.Match[str]) -> TableName:

@@ -131,6 +131,7 @@ def _place(source: str) -> str:
     for prefix in _PREFIXES:
         if source.startswith(prefix) and len(source) > len(prefix):
             return source.removeprefix(prefix)
+    told = f"for a folder that Dumpling wrote give dumpling:{source}, " if "://" not in source else ""
     raise OptionError(
-        "source", f"{source!r} is neither dumpling:FOLDER nor dumpling+s3://bucket/prefix, mysql:// or tidb://"
+        "source", f"{source!r} is not a source: {told}else dumpling+s3://bucket/prefix, mysql://… or tidb://…"
     )

@@ -178,7 +178,8 @@ class Replacement:
         """Put the new tables in place of the old ones, in one plan."""
         main, new, found = self._main, self._new, self._replacing
         planned = plan_swap(main.state, new.state, found, self._rules, has_watermarks=self._job.has_watermarks)
-        lines = tuple(f"{name} is replaced by the load of {found.ts} and all changes since" for name in found.names)
+        since = " and all changes since" if main.next_offsets else ""
+        lines = tuple(f"{name} is replaced by the load of {found.ts}{since}" for name in found.names)
         new.lend(main)
         main.take(Manifest(0), planned, {}, {request: lines})
         self._check_swapped(planned)
@@ -210,7 +211,8 @@ class Replacement:
     @property
     def plan(self) -> str:
         """What is done, for people."""
-        return f"{self._names}: loading anew as of {self._replacing.ts} beside the old ones; the topic is read again"
+        again = "; the topic is read again" if self._main.next_offsets else ""
+        return f"{self._names}: loading anew as of {self._replacing.ts} beside what is there{again}"
 
     @property
     def _names(self) -> str:
