@@ -166,6 +166,21 @@ def test_a_message_is_read_again_by_the_next_sync(tmp_path: Path) -> None:
     ]
 
 
+def test_a_request_that_was_left_can_be_taken_back(tmp_path: Path) -> None:
+    storage = held(tmp_path, MESSAGE)
+    assert run("holds", "retry", tmp_path, MESSAGE.id).exit_code == 0
+
+    (listed,) = lines(run("requests", "ls", tmp_path, "--output", "json"))
+    unknown = run("requests", "cancel", tmp_path, "nothing")
+    done = run("requests", "cancel", tmp_path, listed["id"])
+
+    assert (listed["request"], listed["what"]) == ("retry", f"hold {MESSAGE.id}")
+    assert (unknown.exit_code, "there is no request nothing" in unknown.stderr) == (2, True)
+    assert done.stdout == f"{listed['id']} is taken back\n"
+    assert run("requests", "ls", tmp_path).stdout == "nothing is asked for\n"
+    assert storage.list("requests") == []
+
+
 @pytest.mark.parametrize(
     ("typed", "says"),
     [

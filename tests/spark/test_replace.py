@@ -29,8 +29,8 @@ from tidewire.load.dumpling import read_dump
 from tidewire.model import TableName, Watermark
 from tidewire.spark.apply import Mode, current_rows
 from tidewire.spark.job import Job
-from tidewire.spark.ledger import ask, ledger_of, requests
-from tidewire.spark.load.run import Asked, ask_replacement
+from tidewire.spark.ledger import ask, await_answer, ledger_of, requests
+from tidewire.spark.load.run import Asked, ask_replacement, replace_tables
 from tidewire.spark.loop import Point
 from tidewire.spark.publications import Publications
 from tidewire.spark.snapshot import snapshot
@@ -139,6 +139,32 @@ def test_a_table_is_replaced_while_the_others_go_on(
     assert len(assert_all_published_is_right(spark, tmp_path, format_)) == 2
     if mode is Mode.MIRROR:
         assert_nothing_is_left(spark, tmp_path, format_)
+
+
+@pytest.mark.slow
+def test_a_replacement_that_is_taken_back_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    send(tmp_path, until=PAST)
+    go_on(spark, tmp_path)
+    target, folder = tmp_path / "target", dump_folder(tmp_path, SEED11_TS)
+    place, ledger = open_target(spark, str(target), "iceberg"), ledger_of(str(target))
+    ask_replacement(spark, place, Job(""), source_of(folder, SEED11_TS, SESSIONS))
+    kept = typed("requests", "ls", target, "--output", "json")
+    only = json.loads(kept)
+    assert (only["request"], only["what"]) == ("replace", f"test.sessions as of {SEED11_TS}")
+    assert "is taken back" in typed("requests", "cancel", target, only["id"])
+    assert_nothing_is_left(spark, tmp_path)
+
+    filled = replace_tables(spark, place, Job(""), source_of(folder, SEED11_TS, ACCOUNTS))
+    assert [name.table[:5] for name in place.names() if name.schema == "_tidewire"] == ["load_"]
+    assert "the next tidewire sync removes what was made" in typed("requests", "cancel", target, filled.request)
+    send(tmp_path)
+    assert go_on(spark, tmp_path).applied == END
+
+    answer = await_answer(ledger, filled.request)
+    assert answer is not None
+    assert (answer.ok, answer.lines) == (False, ("it was taken back",))
+    assert len(assert_all_published_is_right(spark, tmp_path)) == 1
+    assert_nothing_is_left(spark, tmp_path)
 
 
 KILLER = Path(__file__).parents[1] / "killed_replace.py"

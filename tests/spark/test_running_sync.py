@@ -17,7 +17,7 @@ from tidewire.errors import AlreadyRunning, Fenced
 from tidewire.load.chunks import DumpSource
 from tidewire.load.dumpling import read_dump
 from tidewire.spark import execution, loop
-from tidewire.spark.ledger import ask, await_answer, ledger_of
+from tidewire.spark.ledger import ask, await_answer, leave, ledger_of
 from tidewire.spark.load import replace as load_replace
 from tidewire.spark.load.run import ask_replacement
 from tidewire.spark.loop import Job, Loop, PassReport, Point
@@ -281,13 +281,20 @@ def test_a_running_sync_goes_on_while_a_table_is_filled_anew(
         script.write(topics.folder)
         listener.wait(later)
         before = rows(spark, target)
+        other = ask_replacement(
+            spark, open_target(spark, str(target), "iceberg"), Job(""), dump(tmp_path / "other", ts)
+        )
+        cancelling = leave(ledger_of(str(target)), "cancel", {"request": other.request})
         swept = ask(ledger_of(str(target)), "maintain", {"older-than": "0s", "keep": "1"}, seconds=_PATIENCE)
         released.set()
         answer = await_answer(ledger_of(str(target)), asked.request)
+        cancelled = await_answer(ledger_of(str(target)), cancelling.id)
         place = open_target(spark, str(target), "iceberg")
         early = ask_replacement(spark, place, Job(""), dump(tmp_path / "early", ts - (1 << 40)))
         refused = await_answer(ledger_of(str(target)), early.request)
 
+    assert cancelled is not None
+    assert cancelled.lines == (f"{other.request} is taken back",)
     assert swept is not None
     assert swept.ok
     assert before == {"shop.a": [(1, "one"), (2, "two")]}

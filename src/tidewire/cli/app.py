@@ -19,6 +19,7 @@ from tidewire.cli.jars import jars
 from tidewire.cli.load import load
 from tidewire.cli.maintain import maintain
 from tidewire.cli.rejects import rejects
+from tidewire.cli.requests import requests
 from tidewire.cli.server import server
 from tidewire.cli.show import show
 from tidewire.cli.sync import sync
@@ -79,6 +80,6 @@ def app(debug: bool) -> None:
 
 
 _MESSAGES = (decode, encode, inspect, transcode, topic, generate)
-_TABLES = (load, sync, show, holds, rejects, maintain, jars)
+_TABLES = (load, sync, show, holds, rejects, requests, maintain, jars)
 for _verb in (*_MESSAGES, *_TABLES, demo, server, cli):
     app.add_command(_verb)

@@ -376,7 +376,7 @@ def ask(
             return answer
         wait(0.2)
         passed += 0.2
-    storage.delete([f"{_REQUESTS}/{request.id}"])
+    withdraw(storage, request.id)
     raise SyncError(f"the running sync did not answer within {seconds:.0f} seconds; the request is taken back")
 
 
@@ -411,6 +411,11 @@ def leave(storage: Storage, verb: str, arguments: Mapping[str, str]) -> Request:
     request = Request(uuid.uuid4().hex[:12], verb, arguments)
     storage.put(f"{_REQUESTS}/{request.id}", encode(request))
     return request
+
+
+def withdraw(storage: Storage, request: str) -> None:
+    """Take back a request that no driver works at."""
+    storage.delete([f"{_REQUESTS}/{request}"])
 
 
 def refuse_other_sync(storage: Storage, wanted: Owner, *, take_over: bool) -> None:

@@ -37,7 +37,7 @@ from tidewire.spark.load.replace import Replacement, clean_finished
 from tidewire.spark.maintain import Every, Maintained, MaintenanceSettings, TableUpkeep, Upkeep, maintain, upkeep_line
 from tidewire.spark.patience import Patience
 from tidewire.spark.report import Observer, PassReport, Point, Silent, describe, report_of
-from tidewire.spark.requests import REPLACE, carry_out
+from tidewire.spark.requests import CANCEL, REPLACE, carry_out
 from tidewire.spark.sessions import java_process
 from tidewire.spark.source import Extent, NoSource, OffsetRange, Source
 from tidewire.spark.stage import Stage, folded
@@ -331,9 +331,11 @@ class Loop:
 
         Requests that are ``left`` to another driver stay.
         """
-        moved = False
-        for request in self._patiently(self._ledger.requests):
-            if request.id in left:
+        moved, found = False, self._patiently(self._ledger.requests)
+        found.sort(key=lambda each: each.verb != CANCEL)
+        cancelled = {each.arguments["request"] for each in found if each.verb == CANCEL}
+        for request in found:
+            if request.id in cancelled or (request.id in left and request.verb != CANCEL):
                 continue
             try:
                 lines = carry_out(self, request)
@@ -346,6 +348,7 @@ class Loop:
             else:
                 moved |= request.id in self._replacements and self._replacements[request.id].has_moved
                 if lines is None:
+                    moved |= request.verb == CANCEL
                     continue
                 answer = Answer(True, lines)
             for line in answer.lines if request.verb != "maintain" else ():
@@ -372,6 +375,20 @@ class Loop:
         if lines is not None:
             found.clean()
         return lines
+
+    def cancel(self, request: str) -> tuple[str, ...] | None:
+        """Take a request back, and remove what was made for it; ``None`` if new tables are being filled just now."""
+        wanted = next((each for each in self._ledger.requests() if each.id == request), None)
+        if wanted is None:
+            raise SyncError(f"there is no request {request}: it was answered before, see tidewire requests ls")
+        if wanted.verb == REPLACE:
+            found = self._replacement(wanted)
+            if found.is_filling():
+                return None
+            found.give_up(self._target, self._upkeep_tag)
+            self._replacements.pop(request).close()
+        self._ledger.answer(request, Answer(False, ("it was taken back",)))
+        return (f"{request} is taken back",)
 
     def _replacement(self, request: Request) -> Replacement:
         found = self._replacements.get(request.id)

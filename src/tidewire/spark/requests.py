@@ -52,6 +52,10 @@ class Driving(Protocol):
         """Go on with replacing tables; ``None`` if there is more to do."""
         ...
 
+    def cancel(self, request: str) -> tuple[str, ...] | None:
+        """Take a request back, and remove what was made for it; ``None`` if that goes on."""
+        ...
+
 
 def carry_out(sync: Driving, request: Request) -> tuple[str, ...] | None:
     """Carry out a request; the lines of its answer, ``None`` if it goes on after the next pass.
@@ -61,7 +65,7 @@ def carry_out(sync: Driving, request: Request) -> tuple[str, ...] | None:
     found = _VERBS.get(request.verb)
     if found is None:
         raise SyncError(f"this sync does not know how to {request.verb}; it may be an older release")
-    if request.verb != REPLACE and not sync.reads_topics:
+    if request.verb not in (REPLACE, CANCEL) and not sync.reads_topics:
         raise SyncError("a load drives this target now: give the command again when the load has ended")
     return found(sync, request)
 
@@ -105,14 +109,22 @@ def _replace(sync: Driving, request: Request) -> tuple[str, ...] | None:
     return sync.replace(request)
 
 
+def _cancel(sync: Driving, request: Request) -> tuple[str, ...] | None:
+    return sync.cancel(request.arguments["request"])
+
+
 REPLACE: Final = "replace"
 """The verb of requests to put tables of a load in the place of others."""
+
+CANCEL: Final = "cancel"
+"""The verb of requests to take another request back."""
 
 _VERBS: Final[Mapping[str, Callable[[Driving, Request], tuple[str, ...] | None]]] = {
     "release": _release,
     "retry": _retry,
     "maintain": _maintain,
     REPLACE: _replace,
+    CANCEL: _cancel,
 }
 
 

@@ -18,11 +18,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Final
 
-from tidewire.errors import LoadError, SyncStopped
+from tidewire.errors import LoadError, SyncError, SyncStopped
 from tidewire.model import TableName
 from tidewire.spark.execution import Execution
 from tidewire.spark.job import Job
-from tidewire.spark.ledger import RULES, KeptRules, files_of, now
+from tidewire.spark.ledger import RULES, Answer, KeptRules, Request, files_of, leave, now, requests, withdraw
+from tidewire.spark.requests import CANCEL
 from tidewire.spark.source import Extent, OffsetRange
 from tidewire.spark.stage import Stage
 from tidewire.spark.targets import CommitTag, Target
@@ -125,10 +126,17 @@ class Replacement:
         """Are the new tables filled? That is done in a thread, so that the sync goes on meanwhile."""
         if self._filling is None:
             self._filling = self._pool.submit(self.fill)
+        if self.is_filling():
+            return False
+        self._filling.result()
+        return True
+
+    def is_filling(self) -> bool:
+        """Are the new tables being filled now? Waits a moment for the end of it."""
+        if self._filling is None:
+            return False
         wait([self._filling], _LOOK_SECONDS)
-        if self._filling.done():
-            self._filling.result()
-        return self._filling.done()
+        return not self._filling.done()
 
     def close(self) -> None:
         """Wait until new tables that are being filled are filled."""
@@ -231,6 +239,28 @@ def clean_finished(ledger: Storage, requested: set[str], main: Execution) -> Non
     begun = {parts[1] for parts in names if parts[2] == "plans"}
     for load in sorted(begun - requested):
         _clean(ledger, f"{FOLDER}/{load}", main)
+
+
+def requested(ledger: Storage, request: Request) -> Replacing | None:
+    """What a request replaces; ``None`` if it is another request, or what was read for it is gone."""
+    load = request.arguments.get("load")
+    data = None if load is None else ledger.read(f"{FOLDER}/{load}/{DOCUMENT}")
+    return None if data is None else decode(data, Replacing)
+
+
+def cancel_alone(ledger: Storage, id: str) -> Answer:
+    """Take a request back while no driver runs. If tables were made for it, the next driver removes them."""
+    wanted = next((each for each in requests(ledger) if each.id == id), None)
+    if wanted is None:
+        raise SyncError(f"there is no request {id}: see tidewire requests ls")
+    folder = f"{FOLDER}/{wanted.arguments['load']}" if "load" in wanted.arguments else None
+    if folder is not None and ledger.list(f"{folder}/plans"):
+        leave(ledger, CANCEL, {"request": id})
+        return Answer(True, (f"{id}: the next tidewire sync removes what was made for it",))
+    if folder is not None:
+        ledger.delete([entry.name for entry in ledger.list(folder, recursive=True)])
+    withdraw(ledger, id)
+    return Answer(True, (f"{id} is taken back",))
 
 
 def check_rules(ledger: Storage, rules: Rules) -> None:
