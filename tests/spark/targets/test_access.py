@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError
 
+from object_stores import Answer, http_server
 from tidewire.errors import StorageError, SyncError
 from tidewire.spark.patience import is_transient
 from tidewire.spark.targets.access import IcebergAccess, _access, is_unavailable, lent
+
+FOUND = Answer(200, {"Content-Length": "100000", "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"})
+EXPIRED = Answer(400, {}, b"<Error><Code>ExpiredToken</Code><Message>Not now</Message></Error>")
 
 GIVEN = {
     "s3.endpoint": "http://store:9000",
@@ -102,6 +106,20 @@ def test_credentials_that_end_soon_are_renewed(seconds: int, soon: bool) -> None
     assert not IcebergAccess().ends_soon
 
 
+@pytest.mark.parametrize("size", [8, len(EXPIRED.body) + 1, 1000])
+def test_a_store_that_takes_no_expired_token_is_waited_for_however_little_is_read(size: int) -> None:
+    with http_server(lambda request: FOUND if request.method == "HEAD" else EXPIRED) as store:
+        properties = {"s3.endpoint": store.endpoint, "s3.region": "us-east-1", "s3.force-virtual-addressing": "false"}
+        keys = {"s3.access-key-id": "key", "s3.secret-access-key": "secret"}
+        with (
+            IcebergAccess(properties | keys).input("s3://bucket/file") as opened,
+            pytest.raises(OSError, match="AWS") as raised,
+        ):
+            opened.read(size)
+
+    assert is_transient(raised.value)
+
+
 @pytest.mark.parametrize(
     ("text", "waits"),
     [
@@ -109,6 +127,7 @@ def test_credentials_that_end_soon_are_renewed(seconds: int, soon: bool) -> None
         ("AWS Error SERVICE_UNAVAILABLE (HTTP status 503) during PutObject operation", True),
         ("AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 7, Couldn't connect to server", True),
         ("AWS Error UNKNOWN (HTTP status 400) during GetObject: Unable to parse ExceptionName: ExpiredToken", True),
+        ("AWS Error UNKNOWN (HTTP status 400) during GetObject operation: Unable to parse ExceptionName: X", False),
         ("AWS Error ACCESS_DENIED during PutObject operation: Access Denied", False),
         ("AWS Error NO_SUCH_BUCKET during PutObject operation", False),
         ("No space left on device", False),

@@ -51,8 +51,15 @@ _UNAVAILABLE: Final = re.compile(
     r"AWS Error (SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|NETWORK_CONNECTION|REQUEST_TIME|THROTTLING"
     r"|EXPIRED_TOKEN)"
     r"|ExceptionName: (ExpiredToken|RequestExpired)"
+    r"|AWS Error UNKNOWN \(HTTP status 400\) during \w+ operation: *$"
     r"|curlCode: \d+|HTTP status code:? (429|5\d\d)|[Rr]etry policy exhausted"
 )
+
+"""What Arrow says of a store that does not answer, or not now.
+
+If the store's answer fits exactly into what was to be read, Arrow loses its text and says only that the status was 400,
+which is what S3 answers to an expired token.
+"""
 
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
