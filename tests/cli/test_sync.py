@@ -97,6 +97,15 @@ def test_a_topic_that_begins_after_its_tables_is_synced_and_says_what_is_missing
     assert "test.accounts: rows from before" in run(*command).stdout
 
 
+def test_tables_in_a_folder_cannot_be_committed_together(tmp_path: Path, topics: str) -> None:
+    refused = run("sync", topics, tmp_path / "lake", "-p", "simple", "--once", "--atomic")
+
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines() == [
+        "Error: option atomic: only Iceberg tables in a REST catalog can be committed together; leave it out"
+    ]
+
+
 def _without_creates(topic: str, name: str) -> Iterator[str]:
     """The messages of a recorded topic whose tables were there before it began."""
     offsets: Counter[int] = Counter()

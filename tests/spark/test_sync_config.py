@@ -23,6 +23,7 @@ from tidewire.spark.report import Point, Silent
 from tidewire.spark.snapshot import snapshot
 from tidewire.spark.stage import Reader
 from tidewire.spark.targets import open_target
+from tidewire.sync.catalog_settings import CatalogSettings
 from tidewire.sync.config import MODES, read_config
 from tidewire.sync.documents import encode
 from tidewire.sync.rules import hashed
@@ -112,6 +113,16 @@ TMP = table("tmp_1", "id bigint", "v varchar(20)")
 
 def test_the_file_knows_the_modes_there_are() -> None:
     assert set(MODES) == set(map(str, Mode))
+
+
+@pytest.mark.parametrize(
+    ("format_", "kind"), [("iceberg", None), ("iceberg", "jdbc"), ("iceberg", "glue"), ("delta", None)]
+)
+def test_tables_outside_a_rest_catalog_cannot_be_committed_together(format_: str, kind: str | None) -> None:
+    catalog = None if kind is None else CatalogSettings("lake", {"type": kind})
+
+    with pytest.raises(OptionError, match="atomic: only Iceberg tables in a REST catalog can be committed together"):
+        Job("canal-json", format=format_, catalog=catalog, atomic=True)
 
 
 def test_versions_of_the_format_are_refused_for_delta() -> None:

@@ -46,6 +46,7 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
         "mode": config.mode,
         "on_bad": config.on_bad_message,
         "parallel": config.parallel,
+        "atomic": config.atomic,
         "maintain_every": config.maintain_every,
         "patience": config.patience,
         "master": config.master,
@@ -111,6 +112,11 @@ def _configured(ctx: click.Context, _: click.Parameter, value: str | None) -> Sy
     help="The number of tables that are written at the same time.",
 )
 @click.option(
+    "--atomic",
+    is_flag=True,
+    help="Commit the rows of all tables of a pass at once. Iceberg tables in a REST catalog only.",
+)
+@click.option(
     "--maintain-every",
     default="100b",
     show_default=True,
@@ -156,6 +162,7 @@ def sync(
     on_bad: str,
     settings: tuple[str, ...],
     parallel: int,
+    atomic: bool,
     maintain_every: str,
     patience: str,
     take_over: bool,
@@ -207,6 +214,7 @@ def sync(
         on_bad_message=on_bad,
         until=until,
         parallel=parallel,
+        atomic=atomic,
         maintain_every=maintain_every,
         patience=patience,
         max_offsets_per_batch=most_offsets,

@@ -45,6 +45,7 @@ class Job:
     patience: float = PATIENCE_SECONDS
     format_version: int = FORMAT_VERSION
     staging: str | None = None
+    atomic: bool = False
 
     def __post_init__(self) -> None:
         """Raise :class:`OptionError` if the target's format does not have what is asked for."""
@@ -52,6 +53,8 @@ class Job:
             raise OptionError(
                 "format-version", f"only Iceberg's format has versions, and the format is {self.format}: leave it out"
             )
+        if self.atomic and (self.format != "iceberg" or self.catalog is None or self.catalog.kind != "rest"):
+            raise OptionError("atomic", "only Iceberg tables in a REST catalog can be committed together; leave it out")
         for rule in self.rules.tables:
             rule.options.check_format(self.format, rule.place)
 

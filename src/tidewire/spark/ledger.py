@@ -33,7 +33,8 @@ is known by its id, which says table, ts, kind and content, so a step that is al
 ==  =======================================  ==============================  =====================================
 
 Tests, in ``tests/spark``: ``test_driver.py`` has row 1, ``test_ledger_windows.py`` rows 2 to 9 by number,
-``test_ledger.py`` row 10, ``test_replace.py`` row 11; ``test_sync_crashes.py`` kills processes.
+``test_ledger.py`` row 10, ``test_replace.py`` row 11; ``test_sync_crashes.py`` kills processes. In
+``tests/integration``, ``test_atomic.py`` has rows 2 to 7 for steps that are committed together.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from tidewire.spark.sessions import java_process
 from tidewire.spark.source import Extent, NoSource, OffsetRange, Source
 from tidewire.spark.stage import Stage, folded
 from tidewire.spark.staging import begun, remember_staging
-from tidewire.spark.targets import CommitTag, Target
+from tidewire.spark.targets import CommitTag, Target, together
 from tidewire.storage import Storage
 from tidewire.sync.beginnings import incomplete, missing_rows
 from tidewire.sync.documents import decode, encode
@@ -100,6 +100,7 @@ class Loop:
     def driving(self, *, take_over: bool = False) -> Iterator[Execution]:
         """Become the driver of the target for the time of a block. An unfinished plan is carried out first."""
         job, target = self._job, self._target
+        both = together(target) if job.atomic else None
         opened = Ledger.open(
             self.storage,
             job.owner(self._source),
@@ -108,7 +109,7 @@ class Loop:
             tell=self._observer.note,
         )
         settings = ApplySettings(Policy(job.time_zone), self.storage)
-        with closing(opened) as ledger, closing(Applier(target, settings, job.parallel)) as applier:
+        with closing(opened) as ledger, closing(Applier(target, settings, job.parallel, both)) as applier:
             self._ledger, self._applier = ledger, applier
             self._replacements = {}
             self._left = {each.id for each in ledger.requests() if each.verb != REPLACE}

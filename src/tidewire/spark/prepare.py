@@ -104,6 +104,7 @@ def prepared(config: SyncConfig, *, take_over: bool = False) -> Prepared:
             until=config.until,
             maintain=every,
             patience=patience,
+            atomic=bool(config.atomic),
         )
         notes = _limits(job, source)
         refuse_other_sync(ledger_of(config.target or ""), job.owner(source), take_over=take_over)

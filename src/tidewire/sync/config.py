@@ -49,6 +49,7 @@ class SyncConfig:
     once: bool | None = None
     until: int | None = None
     parallel: int | None = None
+    atomic: bool | None = None
     maintain_every: str | None = None
     patience: str | None = None
     max_offsets_per_batch: int | None = None
@@ -126,6 +127,7 @@ def _config(top: Section, protocols: Collection[str], secrets: Secrets) -> SyncC
         once=top.flag("once"),
         until=top.number("until"),
         parallel=top.number("parallel", 1),
+        atomic=top.flag("atomic"),
         maintain_every=top.text("maintain-every"),
         patience=top.text("patience"),
         max_offsets_per_batch=top.number("max-offsets-per-batch", 1),

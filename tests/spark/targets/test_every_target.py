@@ -340,7 +340,7 @@ def test_a_commit_that_never_arrives_is_one_line(target: Target, db: str, monkey
     def fail(*_: Any) -> None:
         raise AnswerLost("the catalog does not answer\nat Catalog.java:1")
 
-    monkeypatch.setattr("tidewire.spark.targets.base._PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("tidewire.spark.targets.commits._PAUSES", (0.0, 0.0))
     for module in (iceberg_swap, delta_commit):
         monkeypatch.setattr(module, "exchange", fail)
 

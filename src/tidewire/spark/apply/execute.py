@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,7 +35,8 @@ from tidewire.spark.apply.task import (
 )
 from tidewire.spark.apply.write import write_rows
 from tidewire.spark.targets.base import CommitTag, Field, Target
-from tidewire.spark.targets.files import StoredTable
+from tidewire.spark.targets.commits import Begun
+from tidewire.spark.targets.files import FileChange, StoredTable
 from tidewire.storage import Storage
 from tidewire.sync.catalogue import stored
 from tidewire.sync.manifest import Rejected
@@ -86,6 +87,28 @@ class Outcome:
     renamed: Mapping[TableName, str] = field(default_factory=dict)
 
 
+class Write(NamedTuple):
+    """Rows of a table that a step has to commit."""
+
+    name: TableName
+    change: FileChange
+    tag: CommitTag
+
+
+Result = TypeVar("Result")
+
+Work: TypeAlias = Generator[Write, str | None, Outcome]
+"""A step that is being done. It yields what it has to commit, and gets the version that this made, or its error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A step whose commit of rows is begun, and waits for those of other steps."""
+
+    work: Work
+    begun: Begun
+
+
 @dataclass(frozen=True, slots=True)
 class ApplySettings:
     """How steps are done. Staged files are in ``storage``; without one they are on a local disk."""
@@ -130,16 +153,65 @@ def execute(
     ``known`` has versions of the tables that the plan was made for: a name that leads to another table keeps it.
     Raises ``StepImpossible`` if the step can never be done.
     """
+    return _alone(work_of(step, target, tag, mode, settings, known), target)
+
+
+def work_of(
+    step: Step, target: Target, tag: CommitTag, mode: Mode, settings: ApplySettings, known: Mapping[TableName, str]
+) -> Work:
+    """The same, with every commit of rows left to the caller."""
     reason = check(step, mode, settings.policy)
     if reason is not None:
         raise StepImpossible(tag.step, sorted(step.tables), reason)
     try:
-        return _STEPS[type(step)](step, _Context(target, tag, mode, settings, known))
+        done = _STEPS[type(step)](step, _Context(target, tag, mode, settings, known))
+        return done if isinstance(done, Outcome) else (yield from done)
     except Exception as error:
         reason = reason_of(error)
         if reason is None:
             raise
         raise StepImpossible(tag.step, sorted(step.tables), reason) from error
+
+
+def go_on(
+    work: Work,
+    write: Callable[[TableName, FileChange, CommitTag], str | Begun],
+    answer: str | Exception | None = None,
+) -> Outcome | Waiting:
+    """Do a step until it is done, or until ``write`` has only begun its commit.
+
+    ``answer`` is what became of the commit that the step has waited for.
+    """
+    made = _made(work, write, answer)
+    return Waiting(work, made) if isinstance(made, Begun) else made
+
+
+def _alone(work: Generator[Write, str | None, Result], target: Target) -> Result:
+    """Do what makes commits to its end, each commit by itself."""
+    made = _made(work, target.write, None)
+    assert not isinstance(made, Begun)
+    return made
+
+
+def _made(
+    work: Generator[Write, str | None, Result],
+    write: Callable[[TableName, FileChange, CommitTag], str | Begun],
+    answer: str | Exception | None,
+) -> Result | Begun:
+    try:
+        while True:
+            wanted = work.throw(answer) if isinstance(answer, Exception) else work.send(answer)
+            try:
+                made = write(*wanted)
+            except Exception as error:
+                answer = error
+            else:
+                if isinstance(made, Begun):
+                    return made
+                answer = made
+    except StopIteration as end:
+        result: Result = end.value
+        return result
 
 
 def invalid_changes(step: Step, target: Target, settings: ApplySettings = ApplySettings()) -> tuple[Rejected, ...]:
@@ -165,7 +237,7 @@ def _rows(merge: Merge) -> int:
     return sum(each.file.rows for each in merge.slices)
 
 
-def _merge(step: Merge, context: _Context) -> Outcome:
+def _merge(step: Merge, context: _Context) -> Work:
     target, merge = context.target, _plain(step)
     found = target.find(merge.table.name, context.tag.step)
     if found is not None:
@@ -179,7 +251,7 @@ def _merge(step: Merge, context: _Context) -> Outcome:
         pieces = merge_pieces(merge, context.mode, table, staged, context.label)
         return run_pieces(pieces, _rows(merge), target.context)
 
-    result, version = _committed(merge.table, context, search, lambda result: bool(result.changes))
+    result, version = yield from _committed(merge.table, context, search, lambda result: bool(result.changes))
     return Outcome(version, version is not None, result.rejected)
 
 
@@ -191,7 +263,7 @@ def _refuse_changed(table: StoredTable, merge: Merge, context: _Context) -> None
             raise ColumnError(f"there is no column {field_.name} in {merge.table.name}: {GONE}")
 
 
-def _fill(step: Fill, context: _Context) -> Outcome:
+def _fill(step: Fill, context: _Context) -> Work:
     """The rows of each staged file make files of their own: the table is empty, so there is nothing to find."""
     target, merge = context.target, _plain(step.merge)
     found = target.find(merge.table.name, context.tag.step)
@@ -213,7 +285,8 @@ def _fill(step: Fill, context: _Context) -> Outcome:
             raise StepImpossible(context.tag.step, sorted(step.tables), f"rows do not fit: {result.rejected[0].reason}")
         return result
 
-    return Outcome(_committed(merge.table, context, write)[1], True)
+    _, version = yield from _committed(merge.table, context, write)
+    return Outcome(version, True)
 
 
 def _committed(
@@ -221,7 +294,7 @@ def _committed(
     context: _Context,
     search: Callable[[StoredTable], Written],
     has_change: Callable[[Written], bool] = lambda result: True,
-) -> tuple[Written, str | None]:
+) -> Generator[Write, str | None, tuple[Written, str | None]]:
     """Search a table and commit what is to be changed; the version that this makes, ``None`` if nothing is committed.
 
     If another program changes the table in between, it is searched again.
@@ -236,7 +309,7 @@ def _committed(
         if not has_change(result):
             return result, None
         try:
-            return result, context.target.write(name, change_of(table, result), context.tag)
+            return result, (yield Write(name, change_of(table, result), context.tag))
         except Retry as error:
             if number == len(_PAUSES) - 1:
                 raise SyncError(
@@ -305,7 +378,8 @@ def _truncate(step: Truncate, context: _Context) -> Outcome:
         return Outcome(target.truncate(name, context.tag), True)
     if isinstance(made, Rewrite):
         return Outcome(_rewrite(step.table, made, context), True)
-    _, version = _committed(step.table, context, lambda table: _added(table, made, step, context))
+    work = _committed(step.table, context, lambda table: _added(table, made, step, context))
+    _, version = _alone(work, context.target)
     return Outcome(version, True)
 
 
@@ -325,7 +399,7 @@ def _rewrite(shape: TableSchema, rewrite: Rewrite, context: _Context) -> str | N
         rows = sum(file.rows for file in table.files)
         return run_pieces(pieces, rows, context.target.context if rows > FEW_CHANGES else None) if pieces else Written()
 
-    return _committed(shape, context, search)[1]
+    return _alone(_committed(shape, context, search), context.target)[1]
 
 
 def _rename(step: Rename, context: _Context) -> Outcome:
@@ -346,7 +420,7 @@ def _alter(step: Alter, context: _Context) -> Outcome:
     return Outcome(alter(step, context.target, context.tag, context.layout, policy, rewrite), True)
 
 
-def _append_rejects(step: SetAside, context: _Context) -> Outcome:
+def _append_rejects(step: SetAside, context: _Context) -> Work:
     target = context.target
     found = target.find(REJECTS, context.tag.step)
     if found is not None:
@@ -363,10 +437,11 @@ def _append_rejects(step: SetAside, context: _Context) -> Outcome:
         found = pa.concat_tables(read, promote_options="permissive")
         return Written(tuple(write_rows(table, found, context.label)))
 
-    return Outcome(_committed(TableSchema(REJECTS, ()), replace(context, mode=Mode.MIRROR), rows)[1], True)
+    _, version = yield from _committed(TableSchema(REJECTS, ()), replace(context, mode=Mode.MIRROR), rows)
+    return Outcome(version, True)
 
 
-_STEPS: Mapping[type, Callable[[Any, _Context], Outcome]] = {
+_STEPS: Mapping[type, Callable[[Any, _Context], Outcome | Work]] = {
     Merge: _merge,
     Fill: _fill,
     Create: _create,

@@ -1,35 +1,53 @@
-"""All steps of a plan: those of one table in order, those of different tables at the same time."""
+"""All steps of a plan: those of one table in order, those of different tables at the same time.
+
+If the target commits to several tables at once, a step whose rows are ready waits until those of all others are ready
+that need not wait for a commit. Then all these commits are sent together. If a table refuses, because another program
+changed it meanwhile, it is searched again while the others wait; after ``MOST_REFUSALS`` it is committed alone. Steps
+that change names or columns commit by themselves, and so do loads, whose tables are written for a long time.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from heapq import heappop, heappush
 from typing import Final
 
-from tidewire.errors import Fenced, StepImpossible
+from tidewire.errors import Fenced, Retry, StepImpossible
 from tidewire.model import TableName
-from tidewire.spark.apply.execute import ApplySettings, Outcome, execute, invalid_changes
+from tidewire.spark.apply.execute import ApplySettings, Outcome, Waiting, Work, go_on, invalid_changes, work_of
 from tidewire.spark.apply.layout import Mode
 from tidewire.spark.targets import CommitTag, Target
+from tidewire.spark.targets.commits import Together
 from tidewire.sync.manifest import Rejected
-from tidewire.sync.steps import Create, Drop, Merge, Rename, Step
+from tidewire.sync.steps import Create, Drop, Fill, Merge, Rename, Step
 
 _NAMES: Final = (Create, Drop, Rename)
 """Steps after which a name may lead to another table."""
+
+MOST_REFUSALS: Final = 3
+"""How often the commits of all tables may be refused because of one of them, before that one is committed alone."""
 
 
 class Applier:
     """Does the steps of plans, one plan after the other, for the life of a sync.
 
     It has one pool of threads. Each thread has a Spark session of its own, and a session has connections to its
-    catalog, so a pool for each plan would leak them.
+    catalog, so a pool for each plan would leak them. With ``together`` the rows of all tables are committed at once.
     """
 
-    def __init__(self, target: Target, settings: ApplySettings = ApplySettings(), workers: int = 4) -> None:
+    def __init__(
+        self,
+        target: Target,
+        settings: ApplySettings = ApplySettings(),
+        workers: int = 4,
+        together: Together | None = None,
+    ) -> None:
         self._target = target
         self._settings = settings
         self._workers = workers
+        self.together = together
         self._pool = ThreadPoolExecutor(workers, "tidewire-step")
 
     def close(self) -> None:
@@ -67,9 +85,19 @@ class Applier:
         found = any(target.find(name, tag.step) or target.parts(name, tag.step) for name in step.tables)
         return found or target.moved(tag)
 
-    def submit(self, step: Step, tag: CommitTag, mode: Mode, known: Mapping[TableName, str]) -> Future[Outcome]:
+    def submit(
+        self, step: Step, tag: CommitTag, mode: Mode, known: Mapping[TableName, str]
+    ) -> Future[Outcome | Waiting]:
         """Begin a step in a thread of the pool."""
-        return self._pool.submit(execute, step, self._target, tag, mode, self._settings, known)
+        work = work_of(step, self._target, tag, mode, self._settings, known)
+        return self.resume(work, alone=isinstance(step, Fill))
+
+    def resume(
+        self, work: Work, answer: str | Exception | None = None, *, alone: bool = False
+    ) -> Future[Outcome | Waiting]:
+        """Go on with a step, given what became of its commit. ``alone``: its next commits wait for no other step."""
+        write = self._target.write if alone or self.together is None else self.together.begin
+        return self._pool.submit(go_on, work, write, answer)
 
     @property
     def workers(self) -> int:
@@ -98,17 +126,24 @@ class _Run:
         self._before = predecessors(steps)
         self._later = _followers(self._before)
         self._outcomes: dict[str, Outcome | StepImpossible] = {}
+        self._waiting: dict[int, Waiting] = {}
+        self._refusals: Counter[int] = Counter()
 
     def run(self) -> dict[str, Outcome | StepImpossible]:
         left = [len(earlier) for earlier in self._before]
         ready = [number for number, count in enumerate(left) if not count]
         done = self._done()
-        running: dict[Future[Outcome], int] = {}
+        running: dict[Future[Outcome | Waiting], int] = {}
         failures: list[BaseException] = []
-        while running or (ready and not failures):
+        while running or ((ready or self._waiting) and not failures):
             while ready and not failures and len(running) < self._applier.workers:
                 number = heappop(ready)
                 running[self._begin(number, skipped=number in done)] = number
+            if self._waiting and not failures and all(map(self._is_alone, running.values())):
+                try:
+                    running |= self._exchange()
+                except BaseException as error:
+                    failures.append(error)
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 number = running.pop(future)
                 try:
@@ -139,21 +174,41 @@ class _Run:
                 done |= earlier
         return done
 
-    def _begin(self, number: int, *, skipped: bool) -> Future[Outcome]:
+    def _begin(self, number: int, *, skipped: bool) -> Future[Outcome | Waiting]:
         step = self._steps[number]
         if skipped and not isinstance(step, Rename):  # a rename that is complete tells the versions it left
-            done: Future[Outcome] = Future()
+            done: Future[Outcome | Waiting] = Future()
             done.set_result(Outcome())
             return done
         return self._applier.submit(step, self._tags[number], self._modes[number], dict(self._known))
 
-    def _ended(self, number: int, future: Future[Outcome]) -> bool:
+    def _exchange(self) -> dict[Future[Outcome | Waiting], int]:
+        """Send all commits that wait, and go on with the steps that got an answer."""
+        together, found = self._applier.together, {}
+        assert together is not None
+        numbers = list(self._waiting)
+        answers = together.exchange([self._waiting[number].begun for number in numbers])
+        for number, answer in zip(numbers, answers, strict=True):
+            if answer is not None:
+                self._refusals[number] += isinstance(answer, Retry)
+                work = self._waiting.pop(number).work
+                found[self._applier.resume(work, answer, alone=self._is_alone(number))] = number
+        return found
+
+    def _is_alone(self, number: int) -> bool:
+        """Is a step one that no other waits for?"""
+        return isinstance(self._steps[number], Fill) or self._refusals[number] >= MOST_REFUSALS
+
+    def _ended(self, number: int, future: Future[Outcome | Waiting]) -> bool:
         """Note what became of a step; may the next steps of its tables begin?"""
         step, id_ = self._steps[number], self._tags[number].step
         try:
             outcome = future.result()
         except StepImpossible as error:
             self._outcomes[id_] = error
+            return False
+        if isinstance(outcome, Waiting):
+            self._waiting[number] = outcome
             return False
         self._outcomes[id_] = outcome
         self._follow(step, outcome)

@@ -23,6 +23,7 @@ from tidewire.spark.targets.base import (
     quoted,
     text_literal,
 )
+from tidewire.spark.targets.commits import Together
 from tidewire.spark.targets.delta import DeltaTarget
 from tidewire.spark.targets.iceberg import IcebergTarget
 from tidewire.spark.targets.iceberg_catalog import close_catalog
@@ -43,6 +44,12 @@ def open_target(
         settings = None if catalog is None else spark_settings(catalog, uri)
         return IcebergTarget(spark, uri, settings, format_version)
     return TARGETS[format_](spark, uri)
+
+
+def together(target: Target) -> Together:
+    """What commits to several tables of a target at once; ``OptionError`` if its catalog cannot do that."""
+    assert isinstance(target, IcebergTarget)  # a job refuses another one
+    return target.together()
 
 
 def close_target(spark: SparkSession, target: Target) -> None:
@@ -67,9 +74,11 @@ __all__ = [
     "Size",
     "Target",
     "TargetError",
+    "Together",
     "WidenColumn",
     "close_target",
     "open_target",
     "quoted",
     "text_literal",
+    "together",
 ]

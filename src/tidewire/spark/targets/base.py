@@ -16,19 +16,17 @@ files and dead rows.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
-from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from tidewire.ddl.edits import ColumnPosition
-from tidewire.errors import ColumnError, Fenced, Retry, SyncError, TidewireError
+from tidewire.errors import ColumnError, Fenced
 from tidewire.errors import TargetError as TargetError
 from tidewire.model import TableName
 from tidewire.spark.sessions import activate, cloned
@@ -39,24 +37,8 @@ RESERVED: Final = ("_tidewire", "_tidewire_dropped", "_tidewire_moving")
 """The databases that are tidewire's own: no table of the upstream can be in them."""
 
 
-_PAUSES: Final = (0.0, 0.1, 0.5, 1.0, 2.0)
-"""Seconds before each try of a commit."""
-
-_WRONG: Final = (
-    "IllegalArgumentException",
-    "UnsupportedOperationException",
-    "IllegalStateException",
-    "AnalysisException",
-    "DeltaAnalysisException",
-    "ParseException",
-)
-"""Java exceptions that are not a matter of luck: the same commit raises them again."""
-
 _LONGEST: Final = 200
 """Characters of what a Java exception says that are told."""
-
-_FAULTS: Final = (AttributeError, TypeError, NameError, LookupError, AssertionError)
-"""Faults in the program that makes a commit, raised before anything is sent."""
 
 AT_END: Final = ColumnPosition()
 """The place of a column that comes after all others."""
@@ -340,35 +322,6 @@ class Target(Protocol):
         ...
 
 
-def tried(name: TableName, place: str, attempt: Callable[[bool], str], look: Callable[[], str | None]) -> str:
-    """Try a commit until it is there, or cannot be.
-
-    ``attempt`` is told whether it is tried again. Then it looks for the commit first, because a commit that raised may
-    be there all the same; ``look`` does so after the last try. ``place`` says where the table is.
-    """
-    trouble: Exception | None = None
-    for pause in _PAUSES:
-        time.sleep(pause)
-        try:
-            return attempt(trouble is not None)
-        except (TidewireError, Py4JNetworkError, *_FAULTS):
-            raise
-        except Exception as error:
-            kind = java_kind(error)
-            if kind == "ValidationException":
-                raise Retry(f"{name}: another program changed the files of a commit: {_line(error)}") from error
-            if kind in _WRONG:
-                raise
-            trouble = error
-    assert trouble is not None
-    found = look()
-    if found is None:
-        raise SyncError(
-            f"{name} in {place} could not be committed: {_line(trouble)}; check the store and the catalog"
-        ) from trouble
-    return found
-
-
 def java_kind(error: BaseException) -> str:
     """The class of the Java exception behind an error, without its package; empty without a Java exception."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
@@ -387,7 +340,7 @@ def root_cause(error: BaseException) -> str:
     return found
 
 
-def _line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """The first line of what an exception says."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else f"{java_kind(error)}: {java.getMessage()}"

@@ -31,8 +31,8 @@ from tidewire.spark.targets.base import (
     quoted,
     refuse_older,
     refuse_reserved,
-    tried,
 )
+from tidewire.spark.targets.commits import tried
 from tidewire.spark.targets.delta_catalogue import DeltaCatalogue
 from tidewire.spark.targets.delta_commit import PROPERTIES, Transaction, Update, epoch_of
 from tidewire.spark.targets.delta_files import actions_of, advanced, stored_table

@@ -1,8 +1,7 @@
 """Iceberg tables as a target.
 
 Without further settings the catalog is a SQLite file in the target's folder, the tables beside it. Two namespaces of
-the catalog are tidewire's own: dropped tables wait in one for their purge, and tables pass through the other while
-they are renamed.
+the catalog are tidewire's own: one for dropped tables that wait for their purge, one for tables that are being renamed.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import re
 import shutil
 import threading
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -41,6 +40,7 @@ from tidewire.spark.targets.base import (
     refuse_older,
     refuse_reserved,
 )
+from tidewire.spark.targets.commits import Answer, Begun, Together
 from tidewire.spark.targets.files import MOST_TABLES, DataFile, FileChange, StoredTable, is_local, rows_at
 from tidewire.spark.targets.iceberg_adopt import PROPERTIES, adopt, adoptable
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog, IcebergTable, catalog_name, close_catalog
@@ -62,6 +62,8 @@ from tidewire.spark.targets.iceberg_swap import (
     STEP,
     SYNC,
     Facts,
+    Update,
+    begin_swap,
     count_parts,
     create,
     facts_of,
@@ -72,6 +74,7 @@ from tidewire.spark.targets.iceberg_swap import (
     refuse_changed,
     summary_of,
     swap,
+    swap_together,
 )
 from tidewire.spark.targets.iceberg_upkeep import expire, expiry, orphans, row_count, size_of, tidy
 from tidewire.sync.table_options import NO_OPTIONS, TableOptions
@@ -303,40 +306,52 @@ class IcebergTarget:
 
     def write(self, name: TableName, change: FileChange, tag: CommitTag) -> str:
         """Swap new files and dead rows in."""
+        update, written = self._update_of(name, change, tag)
+        version = swap(self._catalog, name, tag, update, append=change.is_empty)
+        written(version)
+        return version
+
+    def together(self) -> Together:
+        """The same for the rows of several tables; ``OptionError`` if the catalog cannot do that."""
+        self._catalog.check_together()
+        return self
+
+    def begin(self, name: TableName, change: FileChange, tag: CommitTag) -> Begun | str:
+        """Make the swap of new files and dead rows, without sending it."""
+        return begin_swap(self._catalog, name, tag, *self._update_of(name, change, tag), append=change.is_empty)
+
+    def exchange(self, begun: Sequence[Begun]) -> Sequence[Answer]:
+        """Send swaps of several tables in one request."""
+        return swap_together(self._catalog, begun)
+
+    def _update_of(self, name: TableName, change: FileChange, tag: CommitTag) -> tuple[Update, Callable[[str], None]]:
+        """What changes a table's files in a transaction, and what remembers them, given the version that it makes."""
         if change.is_empty:
-            return self.alter(name, (), tag)
-        label, base = f"{tag.epoch:08}", change.base
-        added = {file.path: described(file, base) for file in change.added}
-        dead = write_dead_rows(change, label)
+            return lambda transaction, state: None, lambda version: None
+        added = {file.path: described(file, change.base) for file in change.added}
+        dead = write_dead_rows(change, f"{tag.epoch:08}")
         document = document_of(change, added.values(), summary_of(tag), dead)
         made: dict[str, int] = {}
 
         def update(transaction: Java, state: Facts) -> int:
-            refuse_changed(name, base, state)
+            refuse_changed(name, change.base, state)
             made.update(json.loads(self._catalog.java_named.commit.changeRows(transaction, document)))
             return made["id"]
 
-        version = swap(self._catalog, name, tag, update, append=False)
-        # Otherwise an earlier try was found, and others may have committed since.
-        if made and version.partition("@")[2] == str(made["id"]):
-            noted(version, base.version, tag)
+        def written(version: str) -> None:
+            # Otherwise an earlier try was found, and others may have committed since.
+            if not made or version.partition("@")[2] != str(made["id"]):
+                return
+            noted(version, change.base.version, tag)
             # The ids of the rows of several files depend on the order of the files in manifests.
-            known = (made["first"], made["sequence"]) if len(added) == 1 and base.has_lineage else None
+            known = (made["first"], made["sequence"]) if len(added) == 1 and change.base.has_lineage else None
             files = (
-                DataFile(
-                    file.path,
-                    file.rows,
-                    file.stats,
-                    (),
-                    added[file.path],
-                    known,
-                    file.size,
-                    partition=file.partition,
-                )
-                for file in change.added
+                DataFile(new.path, new.rows, new.stats, (), added[new.path], known, new.size, partition=new.partition)
+                for new in change.added
             )
             self._stored[version.partition("@")[0]] = change.after(version, files, dead)
-        return version
+
+        return update, written
 
     def alter(self, name: TableName, changes: Iterable[ColumnChange], tag: CommitTag) -> str:
         """Change columns, all in one swap."""

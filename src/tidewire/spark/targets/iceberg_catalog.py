@@ -52,6 +52,10 @@ _PROBE: Final = TableName(RESERVED[0], "probe")
 _PLAIN: Final = re.compile(r"[a-z0-9_]{1,252}")
 
 _MISSING: Final = ("NoSuchTableException", "NoSuchNamespaceException", "EntityNotFoundException")
+_NOT_LISTED: Final = "UnsupportedOperationException"
+_EMPTY: Final = "IllegalArgumentException"
+"""What Iceberg raises for an endpoint that a server does not list, and for a request without tables."""
+
 _ANOTHER: Final = "IllegalStateException"
 """What a kept table raises if its name leads to a table with another uuid now."""
 
@@ -333,6 +337,31 @@ class IcebergCatalog:
         for column in columns:
             order = order.asc(column, last)
         return order.build()
+
+    def check_together(self) -> None:
+        """Raise ``OptionError`` if the catalog, a REST catalog, does not commit to several tables at once.
+
+        An empty request is never sent: it is refused by Iceberg, after the list of the server's endpoints.
+        """
+        try:
+            self._java.commitTransaction(self.java_named("java.util.ArrayList")())
+        except Exception as error:
+            if java_kind(error) == _NOT_LISTED:
+                raise OptionError(
+                    "atomic",
+                    f"the catalog {self.name} cannot commit to several tables at once: its server does not list the "
+                    "endpoint POST /v1/{prefix}/transactions/commit; leave --atomic out",
+                ) from error
+            if java_kind(error) != _EMPTY:
+                raise
+
+    def commit_together(self, commits: Iterable[tuple[TableName, Java, Java]]) -> None:
+        """Swap the metadata of several tables in one request: of each its name, the old metadata and the new one."""
+        create = self.java_named("org.apache.iceberg.catalog.TableCommit.create")
+        all_ = self.java_named("java.util.ArrayList")()
+        for name, base, new in commits:
+            all_.add(create(self._identifier(name), base, new))
+        self._java.commitTransaction(all_)
 
     def rename(self, old: TableName, new: TableName) -> None:
         """Move a table to a name that is free."""

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tidewire.errors import ForeignTable, NoTable, Retry
 from tidewire.model import TableName
-from tidewire.spark.targets.base import CommitTag, Java, TargetError, refuse_older, refuse_other, tried
+from tidewire.spark.targets.base import CommitTag, Java, TargetError, refuse_older, refuse_other
+from tidewire.spark.targets.commits import Answer, Begun, tried
 from tidewire.spark.targets.files import StoredTable
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
 from tidewire.spark.targets.iceberg_java import JavaNames
@@ -245,17 +246,19 @@ def swap(
     step: bool = True,
     append: bool = True,
     foreign: bool = False,
+    send: Callable[[Java, Java], object] | None = None,
 ) -> str:
     """Commit updates to a table; the version that they make.
 
     Without ``step`` the commit belongs to no step, without ``append`` it adds no snapshot, and without a tag no epoch
     is checked. With ``identity`` only the table with that uuid is changed. ``foreign``: may others have made the table?
+    ``send`` takes the transaction and the metadata that it began with, instead of :func:`exchange`.
     """
 
     def attempt(again: bool) -> str:
         table = catalog.table(name) if again else catalog.known_table(name)
         if table is None:
-            raise NoTable(f"there is no table {name} in catalog {catalog.name}")
+            raise _missing(catalog, name)
         refuse_other(name, identity, table.uuid)
         transaction = table.java.newTransaction()
         base = transaction.startMetadata()
@@ -269,11 +272,72 @@ def swap(
             refuse_older(name, record.epoch, tag)
         made = update(transaction, state)
         made = _note(transaction, record, tag, made, step=step, append=append)
-        exchange(transaction, base)
+        (send or exchange)(transaction, base)
         # A snapshot that was made here has the newest schema.
         return f"{table.uuid}@{made}" if made is not None else _version(catalog, transaction)
 
     return _tried(catalog, name, tag if step else None, attempt)
+
+
+def begin_swap(
+    catalog: IcebergCatalog,
+    name: TableName,
+    tag: CommitTag,
+    update: Update,
+    written: Callable[[str], None],
+    *,
+    append: bool,
+) -> Begun | str:
+    """A swap that is not sent; the version that its step made if the step turns out to be done."""
+    made: list[tuple[Java, Java]] = []
+    version = swap(catalog, name, tag, update, append=append, send=lambda *each: made.append(each))
+    return Begun(name, tag, *made[-1], version, written) if made else version
+
+
+def swap_together(catalog: IcebergCatalog, begun: Sequence[Begun]) -> Sequence[Answer]:
+    """Commit several transactions in one request: all of them or none.
+
+    If the request raises, every table is looked at before it is repeated: the commits may be there, or a table may have
+    changed, for which the answer is ``Retry``. A request that is still on its way is refused once another one has
+    changed one of its tables, because every transaction adds a snapshot.
+    """
+
+    def look() -> list[Answer] | None:
+        found = [_answer(catalog, each) for each in begun]
+        return found if any(each is not None for each in found) else None
+
+    def attempt(again: bool) -> list[Answer]:
+        found = look() if again else None
+        if found is None:
+            catalog.commit_together((each.name, each.base, each.transaction.currentMetadata()) for each in begun)
+            found = [each.version for each in begun]
+        return found
+
+    others = f" and {len(begun) - 1} other tables" if len(begun) > 1 else ""
+    answers = tried(f"{begun[0].name}{others}", f"catalog {catalog.name}", attempt, look)
+    for each, answer in zip(begun, answers, strict=True):
+        if isinstance(answer, str):
+            each.written(answer)
+    return answers
+
+
+def _answer(catalog: IcebergCatalog, begun: Begun) -> Answer:
+    """What has become of a swap that was sent with others, as its table says."""
+    table = catalog.table(begun.name)
+    if table is None:
+        return _missing(catalog, begun.name)
+    state = facts_of(catalog.java_named, table.state)
+    found = _done(state, begun.tag)
+    if found is not None:
+        return found
+    refuse_older(begun.name, newest_epoch(state, begun.tag.sync), begun.tag)
+    if state.java.metadataFileLocation() != begun.base.metadataFileLocation():
+        return Retry(f"another program changed {begun.name} before its rows were committed")
+    return None
+
+
+def _missing(catalog: IcebergCatalog, name: TableName) -> NoTable:
+    return NoTable(f"there is no table {name} in catalog {catalog.name}")
 
 
 def refuse_changed(name: TableName, base: StoredTable, state: Facts) -> None:
