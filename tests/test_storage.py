@@ -12,13 +12,14 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from integration.hdfs import hdfs
+from integration.hdfs import Trouble, hdfs, in_trouble
 from object_stores import PARAMETERS, S3, Answer, Request, http_server, s3_server, send
 from tidewire.errors import FileTooLarge, MissingExtra, OptionError, StorageError
 from tidewire.storage import Entry, SplitStorage, Storage, known_parameters, open_storage
@@ -772,6 +773,25 @@ def test_a_put_whose_answer_is_lost_is_known_again(s3: S3) -> None:
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.stores
+@pytest.mark.slow
+@pytest.mark.integration
+@pytest.mark.parametrize("lost", range(1, 16))
+@pytest.mark.parametrize("trouble", ["refused", "half an answer", "no answer"])
+def test_a_call_that_a_name_node_loses_is_asked_again(hadoop: str, trouble: Trouble, lost: int) -> None:
+    calls = count(1)
+    with in_trouble(hadoop, lambda: trouble if next(calls) == lost else None) as proxy:
+        storage = open_storage(f"{proxy}/{uuid.uuid4().hex}")
+
+        assert storage.put_if_absent("a", b"1")
+        assert not storage.put_if_absent("a", b"2")
+        assert storage.read("a") == b"1"
+        storage.put("b", b"1")
+        assert names(storage.list()) == ["a", "b"]
+
+    assert next(calls) > lost
+
+
 def test_puts_that_collide_are_put_again(s3: S3) -> None:
     """S3 answers 409 while another conditional put or a delete of the same name is under way."""
     collisions = 2

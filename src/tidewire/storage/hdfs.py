@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, BinaryIO, Final, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
+from itertools import count
+from typing import Any, BinaryIO, Final, ParamSpec, TypeVar, cast
 
 from hdfs_native import Client, FileReader, WriteOptions
 
@@ -21,6 +24,30 @@ _ONE_NAME_NODE: Final = {"dfs.client.failover.max.attempts": "3"}
 """With one name node there is no other to turn to: six seconds instead of three minutes for one that is not there."""
 
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+_PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
+"""Seconds between the tries of what can be asked again: the client gives up when it loses a connection."""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def _tried(ask: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Ask again if the store does not answer."""
+
+    @wraps(ask)
+    def asked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        for pause in _PAUSES:
+            try:
+                return ask(*args, **kwargs)
+            except StorageError as error:
+                if not error.transient:
+                    raise
+            time.sleep(pause)
+        return ask(*args, **kwargs)
+
+    return asked
 
 
 class HdfsStorage(Storage):
@@ -38,6 +65,7 @@ class HdfsStorage(Storage):
         server = f"hdfs://{authority}"
         return cls(f"{server}{root}", Client(server if authority else None, dict(_settings(authority))), root)
 
+    @_tried
     def read(self, name: str, *, limit: int | None = None) -> bytes | None:
         with self.errors(name):
             try:
@@ -48,23 +76,31 @@ class HdfsStorage(Storage):
                 raise FileTooLarge(self.uri, name, f"larger than {limit} bytes")
             return file.read()
 
+    @_tried
     def put(self, name: str, data: bytes) -> None:
         with self.output(name) as file:
             file.write(data)
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        with self.errors(name):
-            file = _Partial(self, name, overwrite=False)
-            try:
-                file.write(data)
-                file.close()
-            except FileExistsError:
-                # The answer to a rename may have been lost, and the client then asked again.
-                return False
-            finally:
-                file.discard()
-            return True
+        tries = count()
 
+        @_tried
+        def put() -> bool:
+            is_doubtful = next(tries) > 0  # the answer to a rename may have been lost
+            with self.errors(name):
+                file = _Partial(self, name, overwrite=False)
+                try:
+                    file.write(data)
+                    file.close()
+                except FileExistsError:
+                    return is_doubtful and self.read(name) == data
+                finally:
+                    file.discard()
+                return True
+
+        return put()
+
+    @_tried
     def list(self, folder: str = "", *, recursive: bool = False) -> list[Entry]:
         place = self._place(folder) if folder else self._root or "/"
         with self.errors(folder):
@@ -80,10 +116,15 @@ class HdfsStorage(Storage):
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
-            with self.errors(name), contextlib.suppress(*_ABSENT):
-                if not self._client.get_file_info(self._place(name)).isdir:
-                    self._client.delete(self._place(name))
+            self._delete(name)
 
+    @_tried
+    def _delete(self, name: str) -> None:
+        with self.errors(name), contextlib.suppress(*_ABSENT):
+            if not self._client.get_file_info(self._place(name)).isdir:
+                self._client.delete(self._place(name))
+
+    @_tried
     def exists(self, name: str) -> bool:
         with self.errors(name):
             try:
@@ -117,7 +158,7 @@ class HdfsStorage(Storage):
 
     @contextlib.contextmanager
     def errors(self, name: str) -> Iterator[None]:
-        """Turn the client's errors into ``StorageError``. It has tried again itself what may pass."""
+        """Turn the client's errors into ``StorageError``."""
         try:
             yield
         except (TidewireError, FileExistsError):
@@ -184,8 +225,7 @@ class _Partial(io.RawIOBase):
         if not self._open:
             return
         self._open = False
-        with contextlib.suppress(OSError, RuntimeError):
-            self._writer.close()
+        # Closing a writer that has lost a call takes a quarter of a minute, and is not needed for a file that goes.
         with contextlib.suppress(OSError, RuntimeError):
             self._storage._client.delete(self._partial)
 
