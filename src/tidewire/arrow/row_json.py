@@ -12,22 +12,29 @@ text, JSON                      a string
 binary                          a string in Base64
 VECTOR                          an array of numbers
 ==============================  ====================================================
+
+The native kernel writes a whole batch at once. It gets the values of columns that it would write in another form as
+text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidewire.arrow import kernel
 from tidewire.arrow.cast import family, text_of
 from tidewire.arrow.clocks import clock_text, time_text
+from tidewire.arrow.encode import parts
+from tidewire.arrow.encode.native import Frame
 from tidewire.arrow.numbers import float_text, number_text
 from tidewire.arrow.plan import Plan
 from tidewire.arrow.policy import Policy
-from tidewire.arrow.texts import Piece, base64_texts, escaped, joined
+from tidewire.arrow.texts import Piece, base64_texts, escaped, joined, merged
 from tidewire.arrow.types import MAX_PRECISION
 from tidewire.codec.gotext import JSONITER
 from tidewire.model import Column
@@ -39,6 +46,23 @@ Pieces: TypeAlias = Sequence[Piece]
 
 _NUMBER: Final = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 """A number as JSON writes it."""
+
+
+def json_images(
+    rows: pa.RecordBatch, plan: Plan, policy: Policy, *, before: bool = True
+) -> tuple[pa.StringArray, pa.StringArray]:
+    """The old and the new rows of a batch as JSON objects; NULL if there is no row.
+
+    Without ``before`` all old rows are NULL.
+    """
+    absent = rows.column("_absent")
+    partial = absent.null_count < rows.num_rows
+    old, new = _by_kernel(rows, plan, policy, before=before and not partial) or (None, None)
+    if not before:
+        old = pa.nulls(rows.num_rows, pa.string())
+    elif old is None or partial:
+        old = json_rows(rows.column("before"), plan, policy, absent)
+    return old, json_rows(rows.column("after"), plan, policy) if new is None else new
 
 
 def json_rows(images: pa.StructArray, plan: Plan, policy: Policy, absent: pa.ListArray | None = None) -> pa.StringArray:
@@ -184,3 +208,104 @@ _PIECES: Mapping[str, Callable[[pa.Array, Column, Policy], Pieces]] = {
     "vector": lambda values, column, policy: (text_of(values, column, policy),),
 }
 """The JSON of values by the kind of their column; NULL stays NULL."""
+
+
+# By the native kernel
+
+_BARE: Final = parts.Around(null=b"null")
+_UTC: Final = parts.Around(b'"', b"null", b'Z"')
+_ANY_SIZE: Final = Frame(sys.maxsize)
+
+
+def _by_kernel(
+    rows: pa.RecordBatch, plan: Plan, policy: Policy, *, before: bool
+) -> tuple[pa.StringArray, pa.StringArray] | None:
+    """The old and the new rows as the native kernel writes them; None if it is not here or does not take a value.
+
+    To the kernel they are the keys and values of messages.
+    """
+    if kernel.KERNEL is not kernel.Kernel.NATIVE or not plan.columns:
+        return None
+    columns = [each.column for each in plan.columns]
+    images = {name: rows.column(name) for name in ("before", "after")}
+    old, new = None, None
+    if before:
+        images["before"], old = _object("before", images["before"], columns, policy)
+    images["after"], new = _object("after", images["after"], columns, policy)
+    try:
+        encoder = kernel.native().Encoder([(None, new), (old, new), (old, None)], _ANY_SIZE._asdict())
+        made = encoder.encode(pa.record_batch(images))
+    except RuntimeError:  # a fault of the kernel
+        return None
+    if made is None:
+        return None
+    texts = pa.record_batch(made)
+    # Safe casts look for what is not UTF-8; the kernel has done that.
+    key, value = (texts.column(name).cast(pa.string(), safe=False) for name in ("key", "value"))
+    return key, value
+
+
+def _object(
+    name: str, images: pa.StructArray, columns: Sequence[Column], policy: Policy
+) -> tuple[pa.StructArray, list[parts.Part]]:
+    """Images as the kernel takes them, and the parts of which their objects are made."""
+    found = [_native(array, column, policy) for array, column in zip(images.flatten(), columns, strict=True)]
+
+    def pieces() -> Iterator[parts.Part]:
+        for number, (column, (_, format_, around)) in enumerate(zip(columns, found, strict=True)):
+            yield (b"," if number else b"{") + JSONITER.quote(column.name) + b":"
+            yield parts.Value((name, number), format_, around)
+        yield b"}"
+
+    # Columns may have the same name in another case, so the kernel knows them by their numbers.
+    names = [str(number) for number in range(len(columns))]
+    mask = images.is_null() if images.null_count else None
+    struct = pa.StructArray.from_arrays([values for values, _, _ in found], names=names, mask=mask)
+    return struct, merged(pieces(), bytes)
+
+
+def _native(values: pa.Array, column: Column, policy: Policy) -> tuple[pa.Array, parts.Format, parts.Around]:
+    """A column as the kernel takes it: its values, or their JSON if the kernel would write them in another form."""
+    if values.null_count == len(values):
+        return pa.nulls(len(values), pa.string()), parts.Format("raw"), _BARE
+    kind = family(column, policy)
+    format_ = _FORMATS[kind](values, column)
+    if format_ is None:
+        texts = joined(_PIECES[kind](values, column, policy), len(values))
+        return texts, parts.Format("raw"), _BARE
+    return values, *format_
+
+
+_Native: TypeAlias = "tuple[parts.Format, parts.Around] | None"
+
+
+def _as_text(_: pa.Array, __: Column) -> _Native:
+    return parts.escaped(JSONITER), parts.QUOTED
+
+
+def _as_decimal(values: pa.Array, _: Column) -> _Native:
+    """Digits. The kernel refuses texts that are not numbers, but it would not put long ones in quotes."""
+    short = pa.types.is_decimal(values.type) or pc.max(pc.binary_length(values)).as_py() <= MAX_PRECISION
+    return (parts.Format("decimal"), _BARE) if short else None
+
+
+def _as_name(values: pa.Array, column: Column) -> _Native:
+    return _as_text(values, column) if values.type == pa.string() else (parts.Format("digits"), _BARE)
+
+
+_FORMATS: Final[Mapping[str, Callable[[pa.Array, Column], _Native]]] = {
+    "whole": lambda _, __: (parts.Format("digits"), _BARE),
+    "year": lambda _, __: (parts.Format("digits"), _BARE),
+    "float": lambda _, __: None,
+    "decimal": _as_decimal,
+    "date": lambda _, __: (parts.Format("date"), parts.QUOTED),
+    "datetime": lambda _, column: (parts.Format("clock", column.decimal), parts.QUOTED),
+    "time": lambda _, column: (parts.Format("time", column.decimal), parts.QUOTED),
+    "timestamp": lambda _, column: (parts.Format("clock", column.decimal), _UTC),
+    "enum": _as_name,
+    "set": _as_name,
+    "text": _as_text,
+    "bytes": lambda _, __: (parts.Format("base64"), parts.QUOTED),
+    "vector": lambda _, __: (parts.Format("vector"), _BARE),
+}
+"""How the native kernel writes the values of each kind of column; None if it would write them in another form."""

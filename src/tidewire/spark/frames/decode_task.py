@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidewire.arrow import BatchDecoder, Decoded, Plan
 from tidewire.arrow.plan import joined
-from tidewire.arrow.row_json import json_rows
+from tidewire.arrow.row_json import json_images
 from tidewire.model import Bootstrap, Ddl, DdlType, Event, TableName, Watermark
 from tidewire.model.tso import LOGICAL_BITS
 from tidewire.spark.frames.messages import EMPTY, Decoding, empty_messages, unreadable
@@ -97,8 +98,9 @@ class _Task:
         count, positions = rows.num_rows, rows.column(_POS)
         commit_ts = rows.column("_commit_ts")
         absent = rows.column("_absent")
+        old, new = json_images(rows, plan, decoder.policy, before=self._before)
         columns: dict[str, pa.Array] = {
-            **{name: messages.column(name).take(positions) for name in _PLACE},
+            **_places(messages, positions),
             "sub": rows.column("_sub"),
             "kind": pa.repeat("row", count),
             "schema_name": pa.repeat(plan.table.name.schema, count),
@@ -108,10 +110,8 @@ class _Task:
             "commit_time": commit_times(commit_ts),
             "table_version": pa.repeat(pa.scalar(plan.table.version, pa.int64()), count),
             "key_only": rows.column("_key_only"),
-            "before": json_rows(rows.column("before"), plan, decoder.policy, absent)
-            if self._before
-            else pa.nulls(count, pa.string()),
-            "after": json_rows(rows.column("after"), plan, decoder.policy),
+            "before": old,
+            "after": new,
             "absent": _names(absent, plan),
             _POS: positions,
         }
@@ -199,9 +199,17 @@ def _few(rows: list[dict[str, Any]], messages: pa.RecordBatch) -> pa.RecordBatch
         for field in _PLACED
         if field.name not in _PLACE
     }
-    columns |= {name: messages.column(name).take(positions) for name in _PLACE}
+    columns |= _places(messages, positions)
     columns["commit_time"] = commit_times(columns["commit_ts"])
     return pa.RecordBatch.from_pydict(columns, schema=_PLACED)
+
+
+def _places(messages: pa.RecordBatch, positions: pa.Array) -> dict[str, pa.Array]:
+    """Where the messages at these positions are in the topic."""
+    columns = {name: messages.column(name) for name in _PLACE}
+    if np.array_equal(positions, np.arange(messages.num_rows)):  # one row of each message
+        return columns
+    return {name: values.take(positions) for name, values in columns.items()}
 
 
 def _names(absent: pa.ListArray, plan: Plan) -> pa.ListArray:
