@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidewire.dispatch import EventFilter, EventFilterRule
-from tidewire.dispatch.ddl_types import REPLICATED, named_events
+from tidewire.dispatch.statements import REPLICATED, named_events
 from tidewire.errors import ChangefeedError
 from tidewire.model import Column, Ddl, DdlKind, DdlType, Index, Op, Row, RowChange, TableName, TableSchema
 
@@ -118,7 +118,7 @@ def test_names_of_row_changes(names: tuple[str, ...], ops: set[str]) -> None:
 
 @pytest.mark.parametrize("name", ["", "inserts", "drop everything", "alter"])
 def test_an_unknown_name_is_refused(name: str) -> None:
-    with pytest.raises(ChangefeedError, match="is no type of event") as caught:
+    with pytest.raises(ChangefeedError, match="is not an event type") as caught:
         ignoring(ignore_event=("insert", name))
     assert caught.value.code == "CDC:ErrInvalidIgnoreEventType"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from tidewire.dispatch.ddl_types import type_of
+from tidewire.dispatch.statements import type_of
 from tidewire.model import Ddl, DdlType, TableName, TableSchema
 
 

@@ -2,16 +2,13 @@
 
 from tidewire.dispatch.broadcast import Address, Broadcast
 from tidewire.dispatch.column_selector import ColumnSelector, ColumnSelectors
-from tidewire.dispatch.eligibility import is_eligible, verify_eligible
 from tidewire.dispatch.event_filter import EventFilter, EventFilterRule
 from tidewire.dispatch.expression import Expression
-from tidewire.dispatch.filter import Filter, Verdict
+from tidewire.dispatch.filter import Filter, Verdict, changes_key, is_eligible, split, verify_eligible
 from tidewire.dispatch.partition import Dispatcher, Hash, Rule, partition, partition_key
-from tidewire.dispatch.router import Dispatch, DispatchRule
-from tidewire.dispatch.split import changes_key, split
+from tidewire.dispatch.router import Dispatch, DispatchRule, TopicExpression
 from tidewire.dispatch.statements import per_table
 from tidewire.dispatch.table_rules import ColumnPatterns, TablePatterns, TableRules
-from tidewire.dispatch.topic import TopicExpression
 
 __all__ = [
     "Address",

@@ -41,14 +41,14 @@ class Broadcast:
     bootstrap_everywhere: bool = True
 
     def ddl(self, ddl: Ddl, count_of: CountOf) -> tuple[Address, ...]:
-        """A statement goes to the topic of the table's name before it, that about a schema to the default topic."""
+        """A statement goes to the topic of the table's old name; schema DDL goes to the default topic."""
         topic = self.dispatch.topic_of(old_name(ddl) or ddl.table)
         if self._capabilities.ddl is None:
             return ()
         return tuple(_addresses(topic, 1 if self.protocol in _FIRST_PARTITION_ONLY else count_of(topic)))
 
     def watermark(self, tables: Iterable[TableName], count_of: CountOf) -> tuple[Address, ...]:
-        """A watermark goes to every topic of the tables there are, in their order, and to the default topic."""
+        """A watermark goes to the topics of all tables, in their order, then to the default topic."""
         if not self._capabilities.watermark:
             return ()
         topics = dict.fromkeys((*map(self.dispatch.topic_of, tables), self.dispatch.default_topic))

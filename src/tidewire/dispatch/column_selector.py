@@ -30,7 +30,7 @@ class _Selector:
 
 
 class ColumnSelectors:
-    """The selectors in their order; the first one about a table counts, and a table without one is sent whole."""
+    """The selectors in their order. The first that matches a table counts; a table without one is sent whole."""
 
     def __init__(self, selectors: Iterable[ColumnSelector] = (), *, case_sensitive: bool = False) -> None:
         self._selectors = tuple(
@@ -58,7 +58,7 @@ class ColumnSelectors:
         return self._selected(table) if self._selectors else table
 
     def verify(self, tables: Iterable[TableSchema], dispatch: Dispatch | None = None) -> None:
-        """Refuse selectors that leave a table no key, or take away what its partition is computed from."""
+        """Refuse selectors that leave a table without a key, or that drop columns its partition is computed from."""
         for table in tables:
             kept = {column.name.lower() for column in self.table(table).columns}
             hashed = dispatch.rule_of(table.name).columns if dispatch is not None else ()
@@ -91,9 +91,9 @@ def _keyed(table: TableSchema, columns: Sequence[Column], indexes: Sequence[Inde
     whole = bool(table.primary_key) and names.issuperset(table.primary_key)
     key = table.primary_key if whole else _shortest(table, indexes)
     return tuple(
-        replace(told, flags=None if column.flags is None else column_flags(told, indexes))
+        replace(kept, flags=None if column.flags is None else column_flags(kept, indexes))
         for column in columns
-        for told in [replace(column, handle_key=column.name in key, primary_key=column.primary_key and whole)]
+        for kept in [replace(column, handle_key=column.name in key, primary_key=column.primary_key and whole)]
     )
 
 

@@ -1,6 +1,6 @@
 """Which events of a table are left out: the rules of ``filter.event-filters``.
 
-Every rule that is about the table is asked, and one that says no is enough.
+An event is left out if at least one rule that matches its table says so.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidewire.dispatch.ddl_types import named_events, type_of
 from tidewire.dispatch.expression import Expression
-from tidewire.dispatch.regexp import Search, searching
-from tidewire.dispatch.statements import old_name
+from tidewire.dispatch.patterns import Search, searching
+from tidewire.dispatch.statements import named_events, old_name, type_of
 from tidewire.dispatch.table_rules import INVALID, TablePatterns
 from tidewire.errors import ChangefeedError
 from tidewire.model import Ddl, DdlType, Op, Row, RowChange, TableName, TableSchema
@@ -70,7 +69,7 @@ class _Rule:
         )
 
     def _is_unimportant(self, change: RowChange) -> bool:
-        """Does an UPDATE change only columns that are listed, and none of an index?"""
+        """Does an UPDATE change only listed columns, and none that an index has?"""
         if not self.unimportant or change.op is not Op.UPDATE:
             return False
         changed = _changed_columns(change)
@@ -80,7 +79,7 @@ class _Rule:
 class EventFilter:
     """The rules about events.
 
-    Matchers of ``ignore-*-value-expr`` are case-sensitive always, as in TiCDC; the others where ``case_sensitive`` is
+    Matchers of ``ignore-*-value-expr`` are always case-sensitive, as in TiCDC; the others are if ``case_sensitive`` is
     set.
     """
 
@@ -88,16 +87,16 @@ class EventFilter:
         self._rules = tuple(_rule(rule, case_sensitive) for rule in rules)
 
     def ignores_ddl(self, ddl: Ddl) -> bool:
-        """Is a statement kept back? A RENAME goes by the name before it; the schema's rules hold for its statements."""
+        """Is a statement left out? A RENAME is judged by the old name, schema DDL by its schema."""
         name = old_name(ddl) or ddl.table
         return any(rule.ignores_ddl(ddl, name) for rule in self._rules)
 
     def ignores_type(self, change: RowChange) -> bool:
-        """Is a change left out for what it does, or for the columns it does it to?"""
+        """Is a change left out because of its type, or because of the columns that it changes?"""
         return any(rule.ignores_type(change) for rule in self._rules)
 
     def ignores_values(self, change: RowChange) -> bool:
-        """Is a change left out for the values it has?"""
+        """Is a change left out because of its values?"""
         return any(rule.ignores_values(change) for rule in self._rules)
 
     def verify(self, tables: Iterable[TableSchema]) -> None:

@@ -1,4 +1,7 @@
-"""What a changefeed sends of what happens upstream: everything that decides about an event, in one place."""
+"""Which events a changefeed sends: every rule that decides about an event, in one place.
+
+Tables whose rows cannot be told apart are not sent, and an UPDATE that changes a key becomes a DELETE and an INSERT.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,117 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tidewire.dispatch.column_selector import ColumnSelectors
-from tidewire.dispatch.ddl_types import REPLICATED, type_of
-from tidewire.dispatch.eligibility import is_eligible, passes_without_key, verify_eligible
 from tidewire.dispatch.event_filter import EventFilter
+from tidewire.dispatch.partition import value_text
 from tidewire.dispatch.per_table import PerTable
 from tidewire.dispatch.router import Dispatch
-from tidewire.dispatch.split import split
-from tidewire.dispatch.statements import old_name
+from tidewire.dispatch.statements import REPLICATED, SCHEMA_DDL, old_name, type_of
 from tidewire.dispatch.table_rules import TableRules
 from tidewire.errors import ChangefeedError
-from tidewire.model import Ddl, RowChange, TableSchema
+from tidewire.model import Column, ColumnFlag, Ddl, DdlType, Generated, Index, Op, RowChange, TableSchema, Value
+
+INELIGIBLE = "CDC:ErrTableIneligible"
+
+_PASSES = SCHEMA_DDL | {DdlType.CREATE_VIEW, DdlType.DROP_VIEW, DdlType.ADD_INDEX, DdlType.ADD_PRIMARY_KEY}
+"""Statements that are sent although the table has no key: they are not about a table, or may give it one."""
+
+
+def is_eligible(table: TableSchema) -> bool:
+    """Does a table have a handle key, none of whose columns is virtual?"""
+    key = [column for column in table.columns if column.handle_key]
+    return bool(key) and all(column.generated is not Generated.VIRTUAL for column in key)
+
+
+def verify_eligible(tables: Iterable[TableSchema]) -> None:
+    """Refuse tables whose rows cannot be told apart; ``CDC:ErrTableIneligible`` names all of them."""
+    ineligible = [str(table.name) for table in tables if not is_eligible(table)]
+    if ineligible:
+        raise ChangefeedError(
+            INELIGIBLE,
+            f"these tables have neither a primary key nor a unique index over columns that are NOT NULL: "
+            f"{', '.join(ineligible)}; leave them out by filter.rules, or set ignore-ineligible-table or "
+            "force-replicate",
+        )
+
+
+def passes_without_key(ddl: Ddl) -> bool:
+    """Is a statement sent although tables without a key are not replicated? One without a schema is."""
+    table = ddl.table_schema or ddl.pre_table_schema
+    return table is None or not table.columns or is_eligible(table) or type_of(ddl) in _PASSES
+
+
+def split(change: RowChange, *, classic: bool = False) -> tuple[RowChange, ...]:
+    """An UPDATE that changes a key as a DELETE of the old row and an INSERT of the new one; else the change itself.
+
+    ``classic``: by the classic server's rule, to which every unique index is a key.
+    """
+    if change.op is not Op.UPDATE or not changes_key(change, classic=classic):
+        return (change,)
+    return replace(change, after=None), replace(change, before=None)
+
+
+def changes_key(change: RowChange, *, classic: bool = False) -> bool:
+    """Does an UPDATE change a column that identifies the row?"""
+    before, after = change.before or {}, change.after or {}
+    columns = _unique_columns(change.table) if classic else _key_columns(change.table)
+    differs = _differs_as_text if classic else _differs
+    return any(
+        differs(before.get(column.name), after.get(column.name), column)
+        for column in columns
+        if column.name in before and column.name in after
+    )
+
+
+def _differs(before: Value, after: Value, column: Column) -> bool:
+    return before != after
+
+
+def _differs_as_text(before: Value, after: Value, column: Column) -> bool:
+    texts = [b"null" if value is None else value_text(value, column) for value in (before, after)]
+    return texts[0] != texts[1]
+
+
+@PerTable
+def _key_columns(table: TableSchema) -> tuple[Column, ...]:
+    """The primary key, the unique indexes that allow no NULL, and the columns that are unique by themselves."""
+    single = {column.name for column in table.columns if _is_flagged(column, alone=True)}
+    named = single.union(*(index.columns for index in table.indexes if _identifies(index)))
+    return tuple(column for column in table.columns if _is_key(column) or column.name in named)
+
+
+@PerTable
+def _unique_columns(table: TableSchema) -> tuple[Column, ...]:
+    """The columns of every unique index."""
+    flagged = {column.name for column in table.columns if _is_flagged(column, alone=False)}
+    named = flagged.union(*(index.columns for index in table.indexes if index.unique or index.primary))
+    return tuple(column for column in table.columns if _is_key(column) or column.name in named)
+
+
+def _is_key(column: Column) -> bool:
+    return column.handle_key or column.primary_key
+
+
+def _is_flagged(column: Column, alone: bool) -> bool:
+    """Do the flags call a column unique? Some protocols send only flags, no indexes."""
+    flags = column.flags or ColumnFlag(0)
+    return ColumnFlag.UNIQUE_KEY in flags and not (alone and ColumnFlag.MULTIPLE_KEY in flags)
+
+
+def _identifies(index: Index) -> bool:
+    return index.primary or (index.unique and (not index.nullable or len(index.columns) == 1))
+
 
 RENAME_FAILED = "CDC:ErrSyncRenameTableFailed"
 
 
 class Verdict(StrEnum):
-    """What becomes of a statement."""
+    """What the changefeed does with a statement."""
 
     SEND = "send"
     IGNORE = "ignore"
-    """It is not sent, but the table has changed and its rows are still sent."""
+    """The statement is not sent, but the table has changed and its rows are still sent."""
     DISCARD = "discard"
-    """It does not concern the changefeed."""
+    """The statement does not concern the changefeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +144,7 @@ class Filter:
         object.__setattr__(self, "_taken", PerTable(self._takes))
 
     def takes(self, table: TableSchema) -> bool:
-        """Does a table take part: do the rules keep it, and can its rows be told apart?"""
+        """Is a table replicated: do the rules keep it, and can its rows be told apart?"""
         return self._taken(table)
 
     def row(self, change: RowChange) -> tuple[RowChange, ...]:
@@ -74,10 +166,10 @@ class Filter:
         return self.selectors.change(change)
 
     def ddl(self, ddl: Ddl) -> Verdict:
-        """What becomes of a statement about one table or schema.
+        """What to do with a statement about one table or schema.
 
-        A RENAME goes by the old name. ``CDC:ErrSyncRenameTableFailed`` where the rules keep the new name only: the
-        rows the table already has were never sent.
+        A RENAME is judged by the old name. Raises ``CDC:ErrSyncRenameTableFailed`` if the rules keep only the new name:
+        the rows that the table already has were never sent.
         """
         if type_of(ddl) not in REPLICATED:
             return Verdict.DISCARD
@@ -106,7 +198,7 @@ class Filter:
     def verify(
         self, tables: Iterable[TableSchema], dispatch: Dispatch | None = None, *, ignore_ineligible: bool = False
     ) -> None:
-        """Refuse rules that tables upstream do not fit, before anything is sent."""
+        """Refuse rules that do not fit the tables upstream, before anything is sent."""
         matched = [table for table in tables if self.rules.matches(table.name)]
         if not (self.force_replicate or ignore_ineligible):
             verify_eligible(matched)
@@ -127,7 +219,7 @@ class Filter:
         )
 
     def _ignores_part(self, change: RowChange) -> bool:
-        """Is a change left out once UPDATEs are split? The halves count as a DELETE and an INSERT of their own."""
+        """Is a change left out after UPDATEs are split? The halves count as a DELETE and an INSERT."""
         return self.events.ignores_type(change) or self.events.ignores_values(change)
 
     def _ignores(self, ddl: Ddl) -> bool:

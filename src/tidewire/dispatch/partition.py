@@ -23,7 +23,7 @@ FAILED = "CDC:ErrDispatcherFailed"
 
 
 class Dispatcher(StrEnum):
-    """What decides about the partition of a row."""
+    """What the partition of a row is computed from."""
 
     TABLE = "table"
     INDEX_VALUE = "index-value"
@@ -41,20 +41,20 @@ _ALIASES: Mapping[str, Dispatcher] = {"default": Dispatcher.TABLE, "rowid": Disp
 
 
 class Hash:
-    """TiCDC's PositionInertia: writes commute, and there is nothing between the two parts of one."""
+    """TiCDC's PositionInertia hash. The order of writes does not matter; a write's two parts count as one text."""
 
     def __init__(self) -> None:
         self.sum = 0
 
     def write(self, first: bytes, second: bytes) -> Self:
-        """Take in a pair."""
+        """Add a pair to the hash."""
         self.sum ^= zlib.crc32(second, zlib.crc32(first))
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A dispatcher, with the index or the columns it looks at where it is not the handle key.
+    """A dispatcher, with its index or columns if it does not use the handle key.
 
     ``hashes_null``: the classic server hashes a NULL as the text ``null``, the new one leaves the column out.
     """
@@ -106,7 +106,7 @@ def partition(event: RowChange, rule: Rule, count: int) -> int:
 
 
 def partition_key(event: RowChange, rule: Rule) -> str:
-    """What TiCDC groups rows by before it packs them: the table's name, or the number the partition comes from."""
+    """What TiCDC groups rows by before it packs them: the table's name, or the number behind the partition."""
     if rule.dispatcher is Dispatcher.TABLE:
         return str(event.table.name)
     return str(_POSITIONS[rule.dispatcher](event, rule))
@@ -146,7 +146,9 @@ def _named(table: TableSchema, names: Iterable[str]) -> tuple[Column, ...]:
 
 def _by_ts(event: RowChange, _: Rule) -> int:
     if event.commit_ts is None:
-        raise OptionError("dispatcher", f"a change of {event.table.name} has no commit ts to go by [{FAILED}]")
+        raise OptionError(
+            "dispatcher", f"a change of {event.table.name} has no commit ts, which dispatcher ts needs [{FAILED}]"
+        )
     return event.commit_ts
 
 
@@ -169,7 +171,7 @@ _POSITIONS: Mapping[Dispatcher, Callable[[RowChange, Rule], int]] = {
 
 
 def value_text(value: Value, column: Column) -> bytes:
-    """The bytes a value is hashed as."""
+    """The bytes that a value contributes to the hash."""
     match value:
         case bytes():
             return value

@@ -1,4 +1,4 @@
-"""What is worked out once for a table and used for each of its rows."""
+"""Results that are computed once for a table and used for each of its rows: filters, partitions and expressions do."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _MOST = 1024
 class PerTable(Generic[T]):
     """A function of a table that remembers its results.
 
-    Tables are told apart by identity: rows share their table, and comparing one column by column would cost more than
-    the work that is saved.
+    Tables are compared by identity: rows share their table object, and comparing columns would cost more than it saves.
     """
 
     def __init__(self, make: Callable[[TableSchema], T]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tidewire.dispatch.name_pattern import NamePattern, PatternError, read_pattern
+from tidewire.dispatch.patterns import NamePattern, PatternError, read_pattern
 from tidewire.errors import ChangefeedError
 from tidewire.model import TableName
 
@@ -22,7 +22,7 @@ SYSTEM_SCHEMAS = frozenset(
     {"information_schema", "performance_schema", "metrics_schema", "inspection_schema", "mysql", "sys"}
     | {"tidb_cdc", "lightning_task_info", "workload_schema"}
 )
-"""Schemas no changefeed ever sends, whatever its rules say."""
+"""Schemas that are never replicated, whatever the rules say."""
 
 
 class _Line(NamedTuple):
@@ -68,7 +68,7 @@ class TablePatterns:
         return cls(tuple(_table_rule(line, fold) for line in _lines(patterns)), fold)
 
     def matches(self, name: TableName) -> bool:
-        """Does the last pattern that fits a table keep it?"""
+        """Does the last pattern that matches a table keep it?"""
         schema, table = name.folded if self._fold else name
         for rule in reversed(self._rules):
             if rule.schema.matches(schema) and rule.table.matches(table):
@@ -76,7 +76,7 @@ class TablePatterns:
         return False
 
     def matches_schema(self, schema: str) -> bool:
-        """May a table of this schema be kept? What takes out only some of its tables does not count."""
+        """Could a table of this schema be kept? A pattern that takes out only some of its tables does not count."""
         folded = schema.lower() if self._fold else schema
         for rule in reversed(self._rules):
             if rule.schema.matches(folded) and (rule.keeps or rule.table.everything):
@@ -84,7 +84,7 @@ class TablePatterns:
         return False
 
     def covers(self, name: TableName) -> bool:
-        """Is this about a table, or, where there is no table's name, about its schema?"""
+        """Does this match a table, or its schema if the table's name is empty?"""
         return self.matches(name) if name.table else self.matches_schema(name.schema)
 
 
@@ -105,15 +105,15 @@ class TableRules:
         return cls(TablePatterns.parse(tuple(patterns) or ("*.*",), case_sensitive=case_sensitive))
 
     def matches(self, name: TableName) -> bool:
-        """Does a table take part?"""
+        """Is a table replicated?"""
         return name.schema.lower() not in SYSTEM_SCHEMAS and self.patterns.matches(name)
 
     def matches_schema(self, schema: str) -> bool:
-        """Does a schema take part: are statements about it sent?"""
+        """Are statements about a schema sent?"""
         return schema.lower() not in SYSTEM_SCHEMAS and self.patterns.matches_schema(schema)
 
     def covers(self, name: TableName) -> bool:
-        """Does a table take part, or, where there is no table's name, its schema?"""
+        """Is a table replicated, or its schema if the table's name is empty?"""
         return self.matches(name) if name.table else self.matches_schema(name.schema)
 
 
@@ -133,19 +133,19 @@ class ColumnPatterns:
         return cls(tuple(_column_rule(line) for line in _lines(patterns)))
 
     def matches(self, column: str) -> bool:
-        """Does the last pattern that fits a column keep it?"""
+        """Does the last pattern that matches a column keep it?"""
         folded = column.lower()
         return next((rule.keeps for rule in reversed(self._rules) if rule.column.matches(folded)), False)
 
 
 def _lines(patterns: Iterable[str]) -> Iterator[_Line]:
-    """The lines that are rules, those of imported files in the place of the import."""
+    """The lines that are rules; an import is replaced by the lines of its file."""
     for pattern in patterns:
         line = _Line(pattern.strip(" \t"))
-        yield from _imported(line) if line.text.startswith("@") else _told([line])
+        yield from _imported(line) if line.text.startswith("@") else _rule_lines([line])
 
 
-def _told(lines: Iterable[_Line]) -> Iterator[_Line]:
+def _rule_lines(lines: Iterable[_Line]) -> Iterator[_Line]:
     return (line for line in lines if line.text and not line.text.startswith("#"))
 
 
@@ -156,7 +156,7 @@ def _imported(line: _Line) -> Iterator[_Line]:
     except (OSError, ValueError) as error:
         raise line.wrong(f"the file {file!r} cannot be read ({error})", 1) from None
     rows = enumerate(text.split("\n"), 1)
-    for found in _told(
+    for found in _rule_lines(
         [_Line(row.rstrip("\r").strip(" \t"), f" in line {number} of {file!r}") for number, row in rows]
     ):
         if found.text.startswith("@"):

@@ -52,7 +52,7 @@ def holds(text: str, row: Row, schema: TableSchema) -> bool:
         ("id regexp '(?=a)'", "not a regular expression"),
         ("id like 'x' escape 'ab'", "ESCAPE"),
         ("cast(id as nonsense)", "a type"),
-        ("date 'x' = d", "no date"),
+        ("date 'x' = d", "is not a date"),
         ("extract(parsec from d)", "one of YEAR"),
         ("id = 1; drop table t", "the end of the expression"),
         ("id collate = 'a'", "a collation"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tidewire.dispatch.expression.cursor import SyntaxProblem
-from tidewire.dispatch.expression.parse import parse
-from tidewire.dispatch.expression.tree import Name, Node, evaluate, names
+from tidewire.dispatch.expression.grammar import SyntaxProblem
+from tidewire.dispatch.expression.parse import Name, Node, evaluate, names, parse
 from tidewire.dispatch.expression.values import Sql, from_column, truth
 from tidewire.dispatch.per_table import PerTable
 from tidewire.errors import ChangefeedError
@@ -26,14 +25,14 @@ class Expression:
 
     @classmethod
     def parse(cls, text: str) -> Expression:
-        """An expression from its text; ``CDC:ErrInvalidFilterExpression`` says where it stops being one."""
+        """Parse an expression; raises ``CDC:ErrInvalidFilterExpression``, which says where the mistake is."""
         try:
             return cls(text, parse(text))
         except SyntaxProblem as problem:
             raise ChangefeedError(INVALID, f"the expression {text!r}: {problem}") from None
 
     def holds(self, row: Row, table: TableSchema) -> bool:
-        """Is it true for a row? NULL is not, and neither is a value that no number can hold.
+        """Is the expression true for a row? NULL is not true, and neither is a value out of every number's range.
 
         >>> from tidewire.model import TableName
         >>> table = TableSchema.build(TableName("shop", "orders"), [Column.of("id", "int"), Column.of("note", "text")])
@@ -46,7 +45,7 @@ class Expression:
             return False
 
     def value(self, row: Row, table: TableSchema) -> Sql:
-        """What it comes to for a row."""
+        """The value of the expression for a row."""
         columns = self._columns(table)
 
         def value_of(name: Name) -> Sql:
@@ -56,7 +55,7 @@ class Expression:
         return evaluate(self._root, value_of)
 
     def verify(self, table: TableSchema) -> None:
-        """Refuse a table that has not all the columns; ``CDC:ErrExpressionColumnNotFound`` names the one."""
+        """Raise ``CDC:ErrExpressionColumnNotFound`` if a table lacks one of the expression's columns."""
         self._columns(table)
 
     def _resolve(self, table: TableSchema) -> dict[Name, Column]:
@@ -74,6 +73,6 @@ class Expression:
 
 
 def _is_about(name: Name, table: TableSchema) -> bool:
-    """Are the schema and the table before a column's name, if they are there, those of the table?"""
+    """Does a column's qualifier, if it has one, name this table?"""
     told = ((name.schema, table.name.schema), (name.table, table.name.table))
     return all(part is None or part.lower() == known.lower() for part, known in told)

@@ -1,4 +1,4 @@
-"""How two SQL values compare: MySQL's conversions between types, and NULL, which compares to nothing."""
+"""How two SQL values compare, with MySQL's conversions between types. A comparison with NULL is NULL."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from tidewire.dispatch.expression.collation import BINARY, sort_key
-from tidewire.dispatch.expression.timestamps import seconds_of, timestamp_of
-from tidewire.dispatch.expression.values import Json, Number, Numbered, Sql, Text, number_of, text_of
+from tidewire.dispatch.expression.temporal import seconds_of, timestamp_of
+from tidewire.dispatch.expression.values import BINARY, Json, Number, Numbered, Sql, Text, number_of, sort_key, text_of
 from tidewire.model import Date, DateTime, Time
 
 
 def compare(one: Sql, other: Sql) -> int | None:
-    """Less than, equal to or greater than 0, as the first value is to the second; ``None`` with a NULL."""
+    """Return a number below 0, 0 or above 0, as the first value is less, equal or greater; ``None`` if one is NULL."""
     if one is None or other is None:
         return None
     first, second = (one, other) if type(one) is int and type(other) is int else _comparable(one, other)
@@ -26,7 +25,7 @@ def same(one: Sql, other: Sql) -> bool:
 
 
 def common_collation(*texts: Text) -> str:
-    """The collation texts meet in: a column's before a literal's, and the finer of two."""
+    """The collation to compare texts by: a column's before a literal's, then ``binary``, then a ``_bin`` one."""
     told = [text.collation for text in texts if text.explicit] or [text.collation for text in texts]
     return min(told, key=lambda name: (name != BINARY, not name.endswith("_bin")))
 
@@ -37,17 +36,17 @@ def _comparable(one: Sql, other: Sql) -> tuple[Any, Any]:
     if any(isinstance(value, Json) for value in pair):
         return _json_keys(one, other)
     if any(isinstance(value, Date | DateTime | Time) for value in pair):
-        as_moment = _moment_form(one, other)
-        return as_moment(one), as_moment(other)
+        convert = _temporal_form(one, other)
+        return convert(one), convert(other)
     if all(isinstance(value, Text | bytes | Numbered) for value in pair):
         return _text_keys(text_of(one), text_of(other))
     return _numbers(number_of(one), number_of(other))
 
 
-def _moment_form(one: Sql, other: Sql) -> Callable[[Sql], Any]:
-    """Days compare as days and spans of time as spans; a day and a span have only their digits in common."""
-    spans = {isinstance(value, Time) for value in (one, other) if isinstance(value, Date | DateTime | Time)}
-    return {frozenset({True}): seconds_of, frozenset({False}): timestamp_of}.get(frozenset(spans), number_of)
+def _temporal_form(one: Sql, other: Sql) -> Callable[[Sql], Any]:
+    """How to compare temporal values: dates as dates, durations as durations, a date with a duration as numbers."""
+    are_durations = {isinstance(value, Time) for value in (one, other) if isinstance(value, Date | DateTime | Time)}
+    return {frozenset({True}): seconds_of, frozenset({False}): timestamp_of}.get(frozenset(are_durations), number_of)
 
 
 def _text_keys(one: Text, other: Text) -> tuple[Any, Any]:
@@ -63,7 +62,7 @@ def _numbers(one: Number, other: Number) -> tuple[Number, Number]:
 
 
 def _json_keys(one: Sql, other: Sql) -> tuple[Any, Any]:
-    """Truth in a document is equal to TRUE and FALSE, which are numbers everywhere else."""
+    """The keys of two JSON values. A JSON truth value is equal to SQL's TRUE or FALSE, although these are numbers."""
     keys = _json_key(_plain(one)), _json_key(_plain(other))
     truths = {_JSON_RANKS[bool], _JSON_RANKS[int]}
     if {rank for rank, _ in keys} == truths and not (isinstance(one, Json) and isinstance(other, Json)):

@@ -1,4 +1,4 @@
-"""The words and signs of SQL expressions: what they mean, and how strongly operators bind."""
+"""The tokens of SQL expressions: how a text becomes tokens, what each means, and how strongly operators bind."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tidewire.dispatch.expression import json_functions, number_functions, text_functions, time_functions
-from tidewire.dispatch.expression.casts import cast
+from tidewire.ddl.lex import Kind, Token, lex
+from tidewire.dispatch.expression import json_functions, number_functions, temporal, text_functions
 from tidewire.dispatch.expression.operators import (
     EXACT,
-    Function,
     arithmetic,
     bitwise,
     both,
+    cast,
     comparing,
     divided,
     either,
@@ -28,13 +28,98 @@ from tidewire.dispatch.expression.operators import (
     shifted,
     whole_divided,
 )
-from tidewire.dispatch.expression.values import Sql
+from tidewire.dispatch.expression.values import Function, Sql
 from tidewire.model import Date, DateTime, Time
+
+_START = "where "
+"""The lexer gets the expression as a WHERE clause. In lower case, because then it reads escapes as in user text."""
+
+_LONG_SIGNS = ("<=>", "->>", "<=", ">=", "<>", "!=", "&&", "||", "<<", ">>", "->")
+_LONGEST_SIGN = 3
+
+
+class SyntaxProblem(Exception):
+    """A text is not an expression. Only this package raises and catches it."""
+
+
+class Cursor:
+    """The tokens of one expression, in turn."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _joined(lex(_START + text)[1:])
+        self._at = 0
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The next token, or one further on."""
+        return self._tokens[min(self._at + ahead, len(self._tokens) - 1)]
+
+    def next(self) -> Token:
+        """Return the next token and move past it."""
+        token = self.peek()
+        if token.kind is Kind.BROKEN:
+            raise self.wrong("a string or name that ends")
+        self._at += token.kind is not Kind.END
+        return token
+
+    def sees(self, *words: str) -> bool:
+        """Are these words or signs next?"""
+        return all(self.peek(ahead).word == word for ahead, word in enumerate(words))
+
+    def accept(self, *words: str) -> bool:
+        """Move past these words if all of them are next; say whether they are."""
+        found = self.sees(*words)
+        self._at += len(words) * found
+        return found
+
+    def accept_any(self, *words: str) -> str | None:
+        """Move past the one of these words that is next, and return it; ``None`` if none is."""
+        return next((word for word in words if self.accept(word)), None)
+
+    def expect(self, word: str) -> None:
+        """Move past a word; raise ``SyntaxProblem`` if it is not next."""
+        if not self.accept(word):
+            raise self.wrong(word)
+
+    def integer(self) -> int:
+        """A whole number."""
+        if self.peek().kind is not Kind.NUMBER or not self.peek().text.isdecimal():
+            raise self.wrong("a whole number")
+        return int(self.next().text)
+
+    def wrong(self, expected: str) -> SyntaxProblem:
+        """What to raise where something else was expected."""
+        token = self.peek()
+        start, end = token.start - len(_START), token.end - len(_START)
+        found = "the end" if token.kind is Kind.END else repr(self._text[start:end][:40])
+        return SyntaxProblem(f"expected {expected}, found {found} at character {start + 1}")
+
+
+def _joined(tokens: list[Token]) -> list[Token]:
+    joined: list[Token] = []
+    at = 0
+    while at < len(tokens):
+        token = _longest_sign(tokens[at : at + _LONGEST_SIGN]) if tokens[at].kind is Kind.SIGN else tokens[at]
+        joined.append(token)
+        at += len(token.text) if token.kind is Kind.SIGN else 1
+    return joined
+
+
+def _longest_sign(tokens: list[Token]) -> Token:
+    """The longest sign that these tokens spell without gaps."""
+    first = tokens[0]
+    for sign in _LONG_SIGNS:
+        parts = tokens[: len(sign)]
+        adjacent = parts[-1].end - first.start == len(sign)
+        if adjacent and "".join(part.word for part in parts) == sign:
+            return Token(Kind.SIGN, sign, first.start, parts[-1].end)
+    return first
+
 
 FUNCTIONS: Mapping[str, tuple[Function, int, int]] = {
     **text_functions.FUNCTIONS,
     **number_functions.FUNCTIONS,
-    **time_functions.FUNCTIONS,
+    **temporal.FUNCTIONS,
     **json_functions.FUNCTIONS,
 }
 """The functions expressions may call, with the fewest and the most arguments."""
@@ -91,7 +176,7 @@ IS: Mapping[str, Function] = {
     "FALSE": is_truth(False),
 }
 CONSTANTS: Mapping[str, Sql] = {"TRUE": 1, "FALSE": 0, "NULL": None}
-MOMENTS: Mapping[str, Callable[[str], Sql]] = {"DATE": Date, "TIME": Time, "TIMESTAMP": DateTime}
+TEMPORAL_LITERALS: Mapping[str, Callable[[str], Sql]] = {"DATE": Date, "TIME": Time, "TIMESTAMP": DateTime}
 RESERVED = frozenset(
     {"AND", "OR", "XOR", "NOT", "BETWEEN", "IN", "LIKE", "REGEXP", "RLIKE", "IS", "DIV", "MOD", "CASE", "WHEN", "THEN"}
     | {"ELSE", "COLLATE", "BINARY", "INTERVAL", "SELECT", "FROM", "WHERE", "EXISTS", "GROUP", "ORDER", "BY", "LIMIT"}

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tidewire.dispatch.expression.operators import Function, strict
-from tidewire.dispatch.expression.values import Json, Sql, Text, json_text, text_of
+from tidewire.dispatch.expression.operators import strict
+from tidewire.dispatch.expression.values import Function, Json, Sql, Text, json_text, text_of
 
 _STEP = re.compile(r"""\s*(?:\.\s*(?:([A-Za-z_$][\w$]*)|"((?:[^"\\]|\\.)*)"|(\*))|\[\s*(?:(\d+)|(\*))\s*\])""")
 
@@ -20,7 +20,7 @@ class PathError(ValueError):
 
 @lru_cache(maxsize=256)
 def steps(path: str) -> Sequence[str | int | None]:
-    """A path's steps: names, places, and ``None`` for each of a whole level.
+    """The steps of a path: names, array indexes, and ``None`` for a wildcard.
 
     >>> steps('$.a[0]."b c"')
     ('a', 0, 'b c')
@@ -62,7 +62,7 @@ def _document(value: Sql) -> Any:
 
 @strict
 def extract(document: Sql, *paths: Sql) -> Sql:
-    """JSON_EXTRACT and ``->``: what stands at a path, an array of it where there may be several; NULL for nothing."""
+    """JSON_EXTRACT and ``->``: the value at a path; an array if several may match; NULL if none does."""
     try:
         whole, read = _document(document), [steps(text_of(path).text) for path in paths]
     except ValueError:

@@ -9,7 +9,6 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, ROU
 from tidewire.dispatch.expression.comparison import compare
 from tidewire.dispatch.expression.operators import (
     EXACT,
-    Function,
     is_null,
     regexp,
     remainder,
@@ -17,7 +16,7 @@ from tidewire.dispatch.expression.operators import (
     scale_of,
     strict,
 )
-from tidewire.dispatch.expression.values import Number, Sql, number_of, truth
+from tidewire.dispatch.expression.values import Function, Number, Sql, number_of, truth
 
 
 def _numeric(function: Callable[[Number], Sql]) -> Function:
@@ -40,9 +39,9 @@ def _cut(number: Decimal, digits: int, rounding: str) -> Decimal:
 
 
 def _to_digits(exactly: str, roughly: str) -> Function:
-    """ROUND and TRUNCATE: so many digits behind the point are left, or before it where there are fewer than none.
+    """ROUND and TRUNCATE: keep so many digits after the point; a negative number clears digits before it.
 
-    Exact numbers and floating point go different ways at a half.
+    Exact numbers and floating point round a half differently.
     """
 
     @strict

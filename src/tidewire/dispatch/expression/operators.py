@@ -1,21 +1,32 @@
-"""The operators of SQL expressions, over values that may be NULL."""
+"""The operators of SQL expressions, over values that may be NULL; CAST and COLLATE are among them."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
-from typing import TypeAlias
 
-from tidewire.dispatch.expression.collation import folded, ignores_case
 from tidewire.dispatch.expression.comparison import common_collation, compare, same
-from tidewire.dispatch.expression.values import Number, Sql, Text, boolean, number_of, text_of, truth
-from tidewire.dispatch.regexp import searching
-from tidewire.dispatch.wildcards import compiled
-
-Function: TypeAlias = Callable[..., Sql]
+from tidewire.dispatch.expression.temporal import FUNCTIONS as TIME_FUNCTIONS
+from tidewire.dispatch.expression.temporal import timestamp_of
+from tidewire.dispatch.expression.values import (
+    Function,
+    Json,
+    Number,
+    Sql,
+    Text,
+    boolean,
+    folded,
+    ignores_case,
+    number_of,
+    text_of,
+    truth,
+)
+from tidewire.dispatch.patterns import searching, with_wildcards
+from tidewire.model import DateTime
 
 EXACT = Context(prec=400, rounding=ROUND_HALF_UP)
 _WORD = 1 << 64
@@ -33,13 +44,13 @@ def strict(function: Function) -> Function:
 
 
 def both(*values: Sql) -> Sql:
-    """AND: false where one is false, whatever the others are."""
+    """AND: false if one value is false, whatever the others are."""
     truths = [truth(value) for value in values]
     return 0 if False in truths else boolean(None if None in truths else True)
 
 
 def either(*values: Sql) -> Sql:
-    """OR: true where one is true, whatever the others are."""
+    """OR: true if one value is true, whatever the others are."""
     truths = [truth(value) for value in values]
     return 1 if True in truths else boolean(None if None in truths else False)
 
@@ -57,7 +68,7 @@ def negated(value: Sql) -> Sql:
 
 
 def comparing(test: Callable[[int], bool]) -> Function:
-    """A comparison that is true where the order of its sides passes a test."""
+    """A comparison that is true if ``test`` accepts the order of its sides (below 0, 0 or above 0)."""
 
     def comparison(one: Sql, other: Sql) -> Sql:
         order = compare(one, other)
@@ -113,7 +124,7 @@ def _like_pattern(pattern: str, escape: str) -> re.Pattern[str]:
         else:
             segments[-1] += "." if letter == "_" else re.escape(letter)
         at += 1
-    return compiled(segments)
+    return with_wildcards(segments)
 
 
 @strict
@@ -200,7 +211,7 @@ def shifted(left: bool) -> Function:
 
 @strict
 def minus(value: Sql) -> Sql:
-    """The sign turned round."""
+    """Unary minus."""
     number = number_of(value)
     return -float(number) if isinstance(value, Text | bytes) else -number
 
@@ -211,6 +222,87 @@ def rounded(number: Number) -> int:
 
 
 def chosen(*arguments: Sql) -> Sql:
-    """CASE: the value behind the first condition that is true; the last argument is that of ELSE."""
+    """CASE: the value of the first condition that is true; the last argument is the value of ELSE."""
     conditions, values = arguments[:-1:2], arguments[1:-1:2]
     return next((value for condition, value in zip(conditions, values, strict=True) if truth(condition)), arguments[-1])
+
+
+def _signed(value: Sql, *_: int) -> Sql:
+    number = rounded(number_of(value))
+    return number - _WORD if _WORD // 2 <= number < _WORD else number
+
+
+def _unsigned(value: Sql, *_: int) -> Sql:
+    return rounded(number_of(value)) % _WORD
+
+
+def _char(value: Sql, length: int | None = None, *_: int) -> Sql:
+    text = text_of(value)
+    return Text(text.text[:length], text.collation if text.explicit else Text("").collation)
+
+
+def _binary(value: Sql, length: int | None = None, *_: int) -> Sql:
+    whole = text_of(value).text.encode("utf-8", "surrogateescape")
+    return whole if length is None else whole[:length].ljust(length, b"\0")
+
+
+def _decimal(value: Sql, digits: int = 10, scale: int = 0) -> Sql:
+    largest = Decimal(10**digits - 1).scaleb(-scale)
+    number = Decimal(number_of(value)).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, EXACT)
+    return max(-largest, min(largest, number))
+
+
+def _double(value: Sql, *_: int) -> Sql:
+    return float(number_of(value))
+
+
+def _datetime(value: Sql, *_: int) -> Sql:
+    timestamp = timestamp_of(value)
+    return None if timestamp is None else DateTime(timestamp.datetime_text)
+
+
+def _json(value: Sql, *_: int) -> Sql:
+    if isinstance(value, Text):
+        try:
+            return Json(json.loads(value.text))
+        except ValueError:
+            return None
+    number = value if isinstance(value, Json) else number_of(value)
+    return Json(float(number)) if isinstance(number, Decimal) else number if isinstance(number, Json) else Json(number)
+
+
+def _day(value: Sql, *_: int) -> Sql:
+    return TIME_FUNCTIONS["DATE"][0](value)
+
+
+def _time(value: Sql, *_: int) -> Sql:
+    return TIME_FUNCTIONS["TIME"][0](value)
+
+
+_CASTS: Mapping[str, Callable[..., Sql]] = {
+    "SIGNED": _signed,
+    "UNSIGNED": _unsigned,
+    "CHAR": _char,
+    "NCHAR": _char,
+    "BINARY": _binary,
+    "DECIMAL": _decimal,
+    "DOUBLE": _double,
+    "FLOAT": _double,
+    "REAL": _double,
+    "DATE": _day,
+    "DATETIME": _datetime,
+    "TIME": _time,
+    "JSON": _json,
+}
+TYPES = frozenset(_CASTS)
+"""The type names that CAST accepts."""
+
+
+def cast(type_: str, sizes: tuple[int, ...] = ()) -> Function:
+    """The cast to a type; ``sizes`` are the numbers in parentheses after the type."""
+    return strict(lambda value: _CASTS[type_](value, *sizes))
+
+
+def collated(collation: str) -> Function:
+    """``COLLATE``: the same text, compared in another way."""
+    return strict(lambda value: Text(text_of(value).text, collation, explicit=True))

@@ -1,14 +1,17 @@
-"""Reading SQL expressions, by MySQL's grammar and precedence."""
+"""Reading SQL expressions, by MySQL's grammar and precedence, into trees.
+
+A tree has literals, columns, and functions of them. Operators are functions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeAlias
 
 from tidewire.ddl.lex import Kind
 from tidewire.dispatch.expression import text_functions
-from tidewire.dispatch.expression.casts import TYPES, cast, collated
-from tidewire.dispatch.expression.cursor import Cursor, SyntaxProblem
 from tidewire.dispatch.expression.grammar import (
     BITS,
     COMPARISON,
@@ -17,27 +20,86 @@ from tidewire.dispatch.expression.grammar import (
     FUNCTIONS,
     INFIXES,
     IS,
-    MOMENTS,
     PREDICATE,
     PREFIXES,
     RESERVED,
+    TEMPORAL_LITERALS,
+    Cursor,
+    SyntaxProblem,
 )
 from tidewire.dispatch.expression.operators import (
-    Function,
+    TYPES,
     between,
     both,
+    cast,
     chosen,
+    collated,
     either,
     like,
     member,
     negated,
     regexp,
 )
-from tidewire.dispatch.expression.time_functions import PARTS
-from tidewire.dispatch.expression.timestamps import timestamp_of
-from tidewire.dispatch.expression.tree import Call, Literal, Name, Node, depth
-from tidewire.dispatch.expression.values import Numbered, Sql, Text
-from tidewire.dispatch.regexp import searching
+from tidewire.dispatch.expression.temporal import PARTS, timestamp_of
+from tidewire.dispatch.expression.values import Function, Numbered, Sql, Text
+from tidewire.dispatch.patterns import searching
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value the expression spells out."""
+
+    value: Sql
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column, with the table and the schema before it where the expression has them."""
+
+    column: str
+    table: str | None = None
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of other parts."""
+
+    function: Function
+    arguments: tuple[Node, ...]
+    depth: int = 1
+
+
+Node: TypeAlias = Literal | Name | Call
+
+
+def depth(node: Node) -> int:
+    """How many calls are inside each other."""
+    return node.depth if isinstance(node, Call) else 0
+
+
+def names(node: Node) -> set[Name]:
+    """The columns that an expression reads."""
+    match node:
+        case Name():
+            return {node}
+        case Call():
+            found: set[Name] = set()
+            return found.union(*(names(argument) for argument in node.arguments))
+        case _:
+            return set()
+
+
+def evaluate(node: Node, value_of: Callable[[Name], Sql]) -> Sql:
+    """The value of an expression where its columns have these values."""
+    match node:
+        case Literal(value):
+            return value
+        case Name():
+            return value_of(node)
+        case Call(function, arguments):
+            return function(*(evaluate(argument, value_of) for argument in arguments))
+
 
 _DEEPEST = 100
 
@@ -57,7 +119,7 @@ class _Parser:
         self._inside = 0
 
     def expression(self, power: int = 0) -> Node:
-        """An expression whose operators bind at least so strongly."""
+        """Read an expression whose operators bind at least as strongly as ``power``."""
         self._inside += 1
         if self._inside > _DEEPEST:
             raise SyntaxProblem("the expression is nested too deeply")
@@ -194,9 +256,9 @@ class _Parser:
         if word in CONSTANTS:
             self.cursor.next()
             return Literal(CONSTANTS[word])
-        if follows.kind is Kind.STRING and word in MOMENTS:
+        if follows.kind is Kind.STRING and word in TEMPORAL_LITERALS:
             self.cursor.next()
-            return Literal(_moment(word, self._string()))
+            return Literal(_temporal_literal(word, self._string()))
         if follows.kind is Kind.STRING and word.startswith("_"):
             self.cursor.next()
             return Literal(Text(self._string()))
@@ -285,7 +347,7 @@ class _Parser:
         return _call(text_functions.trimmed(left=side != "TRAILING", right=side != "LEADING"), *arguments)
 
     def extract(self) -> Node:
-        """``EXTRACT(YEAR FROM moment)``."""
+        """``EXTRACT(YEAR FROM timestamp)``."""
         part = self.cursor.accept_any(*PARTS)
         if part is None:
             raise self.cursor.wrong(f"one of {', '.join(PARTS)}")
@@ -340,7 +402,7 @@ def _number(text: str) -> Sql:
     return Decimal(text) if "." in text else int(text)
 
 
-def _moment(word: str, text: str) -> Sql:
+def _temporal_literal(word: str, text: str) -> Sql:
     if word != "TIME" and timestamp_of(Text(text)) is None:
-        raise SyntaxProblem(f"{word} {text!r} is no {word.lower()}")
-    return MOMENTS[word](text)
+        raise SyntaxProblem(f"{text!r} is not a {word.lower()}")
+    return TEMPORAL_LITERALS[word](text)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
-from tidewire.dispatch.expression.collation import folded
 from tidewire.dispatch.expression.comparison import common_collation, compare
-from tidewire.dispatch.expression.operators import Function, rounded, strict
-from tidewire.dispatch.expression.values import Sql, Text, number_of, text_of
+from tidewire.dispatch.expression.operators import rounded, strict
+from tidewire.dispatch.expression.values import Function, Sql, Text, folded, number_of, text_of
 
 _LONGEST = 1 << 20
 """The most characters REPEAT, SPACE and the paddings make."""

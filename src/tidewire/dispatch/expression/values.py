@@ -1,4 +1,4 @@
-"""SQL values inside an expression: what columns hold, and how one kind of value turns into another.
+"""SQL values inside an expression: what columns hold, how strings compare, and how one kind of value becomes another.
 
 Numbers are ``int``, ``Decimal`` and ``float``, NULL is ``None``, truth is 1 and 0, binary strings are ``bytes``, dates
 and times the model's own. Text carries its collation; ENUM, SET and hexadecimal literals are a text and a number.
@@ -8,14 +8,47 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 from tidewire.codec.gotext import plain_number
-from tidewire.dispatch.expression.collation import BINARY, DEFAULT
 from tidewire.model import Column, Date, DateTime, EnumValue, MySQLType, SetValue, Time, Value
 from tidewire.model.values import enum_text, set_text
+
+BINARY = "binary"
+DEFAULT = "utf8mb4_bin"
+"""TiDB's default collation: that of literals, and of columns whose collation is unknown."""
+
+
+def ignores_case(collation: str) -> bool:
+    """Is ``a`` the same as ``A``?"""
+    return collation.endswith("_ci")
+
+
+def folded(text: str, collation: str) -> str:
+    """A text in the form its collation compares: without case or accents if the collation ignores them."""
+    if not ignores_case(collation):
+        return text
+    return text.casefold() if collation.endswith("_as_ci") else _without_marks(text).casefold()
+
+
+def sort_key(text: str, collation: str) -> str:
+    """The key to compare a text by. Most collations ignore spaces at the end.
+
+    >>> sort_key("Café ", "utf8mb4_general_ci") == sort_key("CAFE", "utf8mb4_general_ci")
+    True
+    """
+    counts_spaces = collation == BINARY or "_0900_" in collation
+    return folded(text if counts_spaces else text.rstrip(" "), collation)
+
+
+def _without_marks(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(letter for letter in unicodedata.normalize("NFD", text) if not unicodedata.combining(letter))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +76,13 @@ class Json:
 
 
 Number: TypeAlias = int | Decimal | float
-Moment: TypeAlias = Date | DateTime | Time
-Sql: TypeAlias = Number | Text | bytes | Numbered | Moment | Json | None
+Temporal: TypeAlias = Date | DateTime | Time
+Sql: TypeAlias = Number | Text | bytes | Numbered | Temporal | Json | None
+Function: TypeAlias = Callable[..., Sql]
 
 
 def from_column(value: Value, column: Column) -> Sql:
-    """What a column holds, as a value of an expression."""
+    """A column's value as a value of an expression."""
     collation = column.collation or (BINARY if column.is_binary else DEFAULT)
     match value:
         case EnumValue(index, text):
@@ -104,14 +138,14 @@ _LARGEST = Decimal("1.7976931348623157e308")
 
 
 def number_of(value: Sql) -> Number:
-    """A value as a number; not for NULL. A text counts as far as it reads as one, and else is 0."""
+    """A value as a number; not for NULL. Of a text, the number it begins with counts; without one it is 0."""
     match value:
         case int() | float() | Decimal():
             return value
         case Numbered(number, _):
             return number
         case Date() | DateTime() | Time():
-            return _moment_number(value.text)
+            return _temporal_number(value.text)
         case Json(bool() | int() | float() as number):
             return int(number) if isinstance(number, bool) else number
         case Json(str() as text):
@@ -128,7 +162,7 @@ def _text_number(text: str) -> Number:
     return number if abs(number.adjusted()) < _LARGEST_EXPONENT else Decimal(0) if number.adjusted() < 0 else _LARGEST
 
 
-def _moment_number(text: str) -> Number:
+def _temporal_number(text: str) -> Number:
     """``2024-01-02 03:04:05`` counts as 20240102030405."""
     digits = re.sub(r"[^\d.]", "", text)
     number = Decimal(digits) if "." in digits else int(digits or 0)

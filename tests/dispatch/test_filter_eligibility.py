@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tidewire.dispatch import is_eligible, verify_eligible
-from tidewire.dispatch.eligibility import passes_without_key
+from tidewire.dispatch.filter import passes_without_key
 from tidewire.errors import ChangefeedError
 from tidewire.model import Column, Ddl, DdlType, Generated, Index, TableName, TableSchema
 

@@ -1,17 +1,57 @@
-r"""One half of a table filter's line: a plain name, one with wildcards, a quoted one or a ``/regexp/``."""
+"""Patterns over names and texts: Go's regular expressions, wildcards, and the halves of a table filter's line.
+
+A half of ``schema.table`` is a plain name, one with wildcards, a quoted one or a ``/regexp/``.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
-from tidewire.dispatch.regexp import searching
-from tidewire.dispatch.wildcards import compiled
+from tidewire.errors import MissingExtra
+
+Search: TypeAlias = Callable[[str], bool]
+"""Is there a match anywhere in a text?"""
+
+
+@lru_cache(maxsize=1024)
+def searching(pattern: str, *, ignore_case: bool = False) -> Search:
+    """A search for a pattern, not anchored; raises ``ValueError`` with RE2's reason if it is not valid."""
+    try:
+        import re2
+    except ImportError:
+        raise MissingExtra("google-re2", "changefeed") from None
+    options = re2.Options()
+    options.case_sensitive = not ignore_case
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options=options)
+    except re2.error as error:
+        raise ValueError(_reason(error)) from None
+    return lambda text: compiled.search(text) is not None
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+def with_wildcards(segments: Sequence[str], flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    """A pattern for ``fullmatch``: these segments, with any run of characters between two of them.
+
+    A segment is a regular expression of fixed length. Those in the middle match as early as possible and without
+    backtracking, so that a match takes one pass over the text: what matches later also matches after the first place.
+    """
+    first, *rest = segments
+    middle, last = rest[:-1], rest[-1:]
+    found = "".join(f"(?>.*?{segment})" for segment in middle)
+    return re.compile(first + found + "".join(f".*{segment}" for segment in last), re.DOTALL | flags)
 
 
 class PatternError(Exception):
-    """A text is not a pattern; ``at`` is where it stops being one. It stays inside this package."""
+    """A text is not a pattern; ``at`` is where the mistake is. Only this package raises and catches it."""
 
     def __init__(self, problem: str, at: int) -> None:
         super().__init__(problem, at)
@@ -20,14 +60,14 @@ class PatternError(Exception):
 
 
 class NamePattern(NamedTuple):
-    """A test for a name, which is in lower case where case does not count. ``everything``: no name fails it."""
+    """A test for a name, which is in lower case if case does not count. ``everything``: every name matches."""
 
     matches: Callable[[str], bool]
     everything: bool = False
 
 
 def read_pattern(text: str, at: int, fold: bool) -> tuple[NamePattern, int]:
-    """The pattern that begins at a place of a text, and where it ends; ``fold`` means without regard to case."""
+    """Read the pattern at a position of a text, and return its end too; ``fold``: case does not count."""
     if at >= len(text):
         raise PatternError("a pattern is missing", at)
     return _READERS.get(text[at], _wildcard)(text, at, fold)
@@ -46,7 +86,7 @@ _PART = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _EVERY_NAME = frozenset({"", ".*", "(?s)^.*$"})
-"""Regular expressions that plainly match every name."""
+"""Regular expressions that are known to match every name."""
 
 
 def _regexp(text: str, at: int, fold: bool) -> tuple[NamePattern, int]:
@@ -83,7 +123,7 @@ def _wildcard(text: str, at: int, fold: bool) -> tuple[NamePattern, int]:
         raise PatternError("a pattern is missing", start)
     if all(part["plain"] or part["escaped"] for part in parts):
         return _exactly("".join(part["plain"] or part["escaped"] for part in parts), fold), at
-    pattern = compiled(_segments(parts), re.IGNORECASE if fold else re.NOFLAG)
+    pattern = with_wildcards(_segments(parts), re.IGNORECASE if fold else re.NOFLAG)
     everything = all(part["run"] for part in parts)
     return NamePattern(lambda name: pattern.fullmatch(name) is not None, everything), at
 
@@ -96,7 +136,7 @@ _UNEXPECTED: Mapping[str, str] = {
 
 
 def _segments(parts: Iterable[re.Match[str]]) -> list[str]:
-    """What stands between runs."""
+    """The parts between runs."""
     segments = [""]
     for part in parts:
         if part["run"]:

@@ -1,13 +1,14 @@
-"""Dates and times, and what reads as one: texts and numbers in the forms MySQL takes."""
+"""Dates and times in expressions: the texts and numbers that MySQL reads as one, and the functions over them."""
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from tidewire.dispatch.expression.values import Json, Numbered, Sql, number_of, text_of
+from tidewire.dispatch.expression.values import Function, Json, Numbered, Sql, number_of, text_of
 from tidewire.model import Date, DateTime, Time
 
 
@@ -42,7 +43,7 @@ _DAY = re.compile(
 _CLOCK = re.compile(r"\s*(-)?(?:(\d+)\s+)?(\d+):(\d\d?)(?::(\d\d?)(\.\d*)?)?\s*")
 _DIGITS = re.compile(r"\s*(-?)(\d+)(\.\d*)?\s*")
 _DATE_DIGITS = {8: (4, 8), 14: (4, 14), 5: (2, 6), 6: (2, 6), 11: (2, 12), 12: (2, 12)}
-"""A number of so many digits has a year of so many, once it is filled up to so many."""
+"""By the number of digits: how many of them are the year, and to how many the number is filled up with zeros."""
 
 
 def timestamp_of(value: Sql) -> Timestamp | None:
@@ -58,7 +59,7 @@ def timestamp_of(value: Sql) -> Timestamp | None:
 
 
 def seconds_of(value: Sql) -> Decimal | None:
-    """A value as a span of time in seconds; ``None`` if it is not one. The number 123456 is 12:34:56."""
+    """A value as a duration in seconds; ``None`` if it is not one. The number 123456 is 12:34:56."""
     match value:
         case None | Json():
             return None
@@ -70,7 +71,7 @@ def seconds_of(value: Sql) -> Decimal | None:
             )
         case _:
             text = text_of(value).text
-            return _span(text) if ":" in text else _digit_span(text)
+            return _duration(text) if ":" in text else _digit_duration(text)
 
 
 def _from_text(text: str) -> Timestamp | None:
@@ -108,7 +109,7 @@ def _checked(year: int, parts: Sequence[int], fraction: str | None) -> Timestamp
     return Timestamp(year, month, day, hour, minute, second, _fraction(fraction)) if fits else None
 
 
-def _span(text: str) -> Decimal | None:
+def _duration(text: str) -> Decimal | None:
     found = _CLOCK.fullmatch(text)
     if found is None:
         return None
@@ -117,10 +118,78 @@ def _span(text: str) -> Decimal | None:
     return (-1 if sign else 1) * (whole + _fraction(fraction))
 
 
-def _digit_span(text: str) -> Decimal | None:
+def _digit_duration(text: str) -> Decimal | None:
     found = _DIGITS.fullmatch(text)
     if found is None:
         return None
     digits = found[2].zfill(6)
     whole = int(digits[:-4]) * 3600 + int(digits[-4:-2]) * 60 + int(digits[-2:])
     return (-1 if found[1] else 1) * (whole + _fraction(found[3]))
+
+
+def _of_timestamp(part: Callable[[Timestamp], Sql]) -> Function:
+    """A function of a day and its time; NULL if the value is not a date."""
+
+    def function(value: Sql) -> Sql:
+        timestamp = timestamp_of(value)
+        return None if timestamp is None else part(timestamp)
+
+    return function
+
+
+def _of_day(part: Callable[[datetime.date], Sql]) -> Function:
+    """A function of a day that is in the calendar; NULL if it is not."""
+
+    def on_calendar(timestamp: Timestamp) -> Sql:
+        try:
+            return part(datetime.date(timestamp.year, timestamp.month, timestamp.day))
+        except ValueError:
+            return None
+
+    return _of_timestamp(on_calendar)
+
+
+def _of_seconds(part: Callable[[int], Sql]) -> Function:
+    """A function of the seconds of a time."""
+
+    def function(value: Sql) -> Sql:
+        seconds = seconds_of(value)
+        timestamp = timestamp_of(value) if seconds is None else None
+        if timestamp is not None:
+            return part(timestamp.hour * 3600 + timestamp.minute * 60 + timestamp.second)
+        return None if seconds is None else part(abs(int(seconds)))
+
+    return function
+
+
+def _time(value: Sql) -> Sql:
+    seconds = seconds_of(value)
+    if seconds is None:
+        return None
+    whole, fraction = divmod(abs(seconds), 1)
+    digits = f"{fraction:f}".partition(".")[2].rstrip("0")
+    text = f"{int(whole) // 3600:02d}:{int(whole) // 60 % 60:02d}:{int(whole) % 60:02d}"
+    return Time("-" * (seconds < 0) + text + (digits and f".{digits}"))
+
+
+PARTS: Mapping[str, Function] = {
+    "YEAR": _of_timestamp(lambda timestamp: timestamp.year),
+    "QUARTER": _of_timestamp(lambda timestamp: (timestamp.month + 2) // 3),
+    "MONTH": _of_timestamp(lambda timestamp: timestamp.month),
+    "DAY": _of_timestamp(lambda timestamp: timestamp.day),
+    "HOUR": _of_seconds(lambda seconds: seconds // 3600),
+    "MINUTE": _of_seconds(lambda seconds: seconds // 60 % 60),
+    "SECOND": _of_seconds(lambda seconds: seconds % 60),
+}
+"""The parts of a timestamp, which EXTRACT knows by the same names."""
+
+FUNCTIONS: Mapping[str, tuple[Function, int, int]] = {
+    **{name: (part, 1, 1) for name, part in PARTS.items()},
+    "DAYOFMONTH": (PARTS["DAY"], 1, 1),
+    "DATE": (_of_timestamp(lambda timestamp: Date(timestamp.date_text)), 1, 1),
+    "TIME": (_time, 1, 1),
+    "DAYOFWEEK": (_of_day(lambda day: day.isoweekday() % 7 + 1), 1, 1),
+    "WEEKDAY": (_of_day(lambda day: day.weekday()), 1, 1),
+    "DAYOFYEAR": (_of_day(lambda day: day.timetuple().tm_yday), 1, 1),
+}
+"""Each function with the fewest and the most arguments it takes."""

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tidewire.dispatch.regexp import searching
+from tidewire.dispatch.patterns import searching
 
 
 @pytest.mark.parametrize(
