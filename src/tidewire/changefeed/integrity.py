@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tidewire.codec.checksum import row_checksum
+from tidewire.codec.columns import emitted_columns
 from tidewire.codec.options import CorruptionHandling, IntegrityCheck, Options
-from tidewire.codec.row_columns import emitted_columns
 from tidewire.errors import ChangefeedError
 from tidewire.model import Checksum, Row, RowChange
 

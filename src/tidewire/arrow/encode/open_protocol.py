@@ -23,8 +23,7 @@ from tidewire.arrow.encode.parts import (
     listed,
 )
 from tidewire.codec import Options, Resources
-from tidewire.codec.gotext import JSONITER
-from tidewire.codec.open_protocol.printable import is_printable
+from tidewire.codec.gotext import JSONITER, is_printable
 from tidewire.codec.open_protocol.wire import LENGTH, VERSION, MessageType, go_quote
 from tidewire.codec.size_limits import RECORD_OVERHEAD
 from tidewire.model import Column, MySQLType, Op, TableSchema

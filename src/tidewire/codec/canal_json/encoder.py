@@ -11,9 +11,9 @@ from typing import assert_never
 
 from tidewire.codec.base import Resources
 from tidewire.codec.canal_json.types import PROTOCOL, WATERMARK_TYPE, full_type, java_type, value_text
+from tidewire.codec.columns import emitted_columns, handle_key_columns
 from tidewire.codec.gotext import EASYJSON
 from tidewire.codec.options import LargeMessage, Options
-from tidewire.codec.row_columns import emitted_columns, handle_key_columns
 from tidewire.codec.size_limits import RECORD_OVERHEAD, Packing
 from tidewire.errors import EncodeError, MessageTooLarge, OptionError
 from tidewire.model import Bootstrap, Column, Ddl, DdlKind, Event, Message, Op, Row, RowChange, Value, Watermark

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
 from tidewire.codec.base import Resources
+from tidewire.codec.columns import emitted_columns
 from tidewire.codec.craft.chunks import (
     TermDictionary,
     delta_uvarints,
@@ -19,7 +20,6 @@ from tidewire.codec.craft.chunks import (
 from tidewire.codec.craft.layout import NO_PARTITION, VERSION, EventType, GroupType, Heading
 from tidewire.codec.craft.varint import PROTOCOL, reversed_uvarint, uvarint, varint
 from tidewire.codec.options import LargeMessage, Options
-from tidewire.codec.row_columns import emitted_columns
 from tidewire.errors import EncodeError, OptionError, TidewireError
 from tidewire.model import (
     Bootstrap,

@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any, NamedTuple, assert_never
 
 from tidewire.codec.base import Resources
+from tidewire.codec.columns import changed_columns, emitted_columns, handle_key_columns
 from tidewire.codec.gotext import JSONITER, json_number, plain_decimal, plain_integer
 from tidewire.codec.open_protocol.wire import LENGTH, PROTOCOL, VERSION, MessageType, frame, go_quote
 from tidewire.codec.options import LargeMessage, Options
-from tidewire.codec.row_columns import changed_columns, emitted_columns, handle_key_columns
 from tidewire.codec.size_limits import RECORD_OVERHEAD, Packing
 from tidewire.errors import EncodeError, MessageTooLarge, OptionError, TidewireError
 from tidewire.model import Bootstrap, Column, Ddl, Event, Message, MySQLType, Row, RowChange, Value, Watermark

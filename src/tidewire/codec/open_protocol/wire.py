@@ -8,7 +8,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
-from tidewire.codec.open_protocol.printable import is_printable
+from tidewire.codec.gotext import is_printable
 from tidewire.errors import DecodeError
 
 PROTOCOL: Final = "open-protocol"

@@ -7,8 +7,8 @@ from typing import Any, assert_never
 
 from tidewire.codec.base import Resources
 from tidewire.codec.checksum import row_checksum
+from tidewire.codec.columns import emitted_columns, handle_key_columns
 from tidewire.codec.options import IntegrityCheck, LargeMessage, Options
-from tidewire.codec.row_columns import emitted_columns, handle_key_columns
 from tidewire.codec.simple.formats import format_of
 from tidewire.codec.simple.schema import table_to_wire
 from tidewire.codec.simple.wire import BOOTSTRAP, OP_WORDS, PROTOCOL, VERSION, WATERMARK, Wire, kind_of_type

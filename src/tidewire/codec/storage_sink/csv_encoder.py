@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tidewire.codec.columns import emitted_columns
 from tidewire.codec.gotext import plain_decimal, plain_integer, shortest
-from tidewire.codec.row_columns import emitted_columns
 from tidewire.codec.storage_sink.csv_config import CsvConfig
 from tidewire.errors import ChangefeedError
 from tidewire.model import Column, Generated, MySQLType, Op, Row, RowChange, TableSchema, Value
