@@ -41,12 +41,16 @@ class S3:
 
 
 class Answer(NamedTuple):
-    """What a server says; ``length`` is what it says of the body's length, if that is not true."""
+    """What a server says; ``length`` is what it says of the body's length, if that is not true.
+
+    The body is sent in so many ``pieces``.
+    """
 
     status: int
     headers: Mapping[str, str] = {}
     body: bytes = b""
     length: int | None = None
+    pieces: int = 1
 
 
 class Request(NamedTuple):
@@ -180,7 +184,9 @@ def http_server(answer: Callable[[Request], Answer | None]) -> Iterator[Server]:
             self.send_header("Content-Length", length)
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(answer.body)
+                size = max(1, len(answer.body) // answer.pieces)
+                for at in range(0, len(answer.body), size):
+                    self.wfile.write(answer.body[at : at + size])
 
         def log_message(self, *_: object) -> None:
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -223,6 +224,30 @@ def test_after_an_answer_that_says_nothing_no_step_is_done_twice(
 
     assert proxy.together == [NAMES] * (2 if answer == "lost" else 3)
     assert proxy.alone == []
+    assert rows(spark, proxy.target) == SECOND
+    assert set(steps(other).values()) == {1}
+
+
+def test_a_server_that_holds_its_answer_is_given_up_and_its_commits_are_found(
+    spark: SparkSession, tmp_path: Path, proxy: Watched, other: IcebergTarget
+) -> None:
+    settings = {**proxy.catalog.settings, "rest.client.socket-timeout-ms": "3000"}
+    proxy.catalog = CatalogSettings(proxy.catalog.name, settings, settings)
+    topics, forward, over = tmp_path / "topics", proxy.forward, threading.Event()
+    synced(spark, begun(topics), proxy.target, proxy.job)
+
+    def meets(request: Request) -> Answer | None:
+        proxy.meets = forward
+        forward(request)
+        over.wait()
+        return None
+
+    proxy.meets = meets
+    try:
+        synced(spark, changed(topics), proxy.target, proxy.job)
+    finally:
+        over.set()
+
     assert rows(spark, proxy.target) == SECOND
     assert set(steps(other).values()) == {1}
 

@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 import topic_files
 from integration.duckdb_reader import duckdb_on, rows_of_relation
-from integration.hdfs import hdfs
+from integration.hdfs import Trouble, hdfs, in_trouble
 from integration.kafka import Cluster, kafka
 from integration.kafka_topics import created, send_lines
 from integration.postgres import postgres
@@ -326,7 +326,7 @@ def refused(status: int, code: str) -> Answer:
     return Answer(status, {}, f"<Error><Code>{code}</Code><Message>Not now</Message></Error>".encode())
 
 
-TROUBLES = ("busy", "half an answer", "expired token", "no answer")
+TROUBLES = ("busy", "half an answer", "expired token", "no answer", "in pieces")
 
 
 @pytest.mark.parametrize(
@@ -350,6 +350,8 @@ def test_a_store_in_trouble_at_one_request_in_five_costs_time_and_nothing_else(
         if trouble == "expired token":
             return refused(400, "ExpiredToken")
         found = forwarded(request, store.endpoint)  # the request is done, and its answer is lost
+        if trouble == "in pieces":
+            return found._replace(pieces=1000)
         if trouble == "no answer" or not found.body:
             return None
         return found._replace(body=found.body[: len(found.body) // 2], length=len(found.body))
@@ -367,6 +369,37 @@ def test_a_store_in_trouble_at_one_request_in_five_costs_time_and_nothing_else(
 
     assert (state.holds, state.rejected) == ((), 0)
     assert {(method, trouble) for method in ("GET", "PUT") for trouble in troubles} <= met
+
+
+@pytest.mark.stores
+@pytest.mark.parametrize("trouble", ["refused", "half an answer", "no answer"])
+def test_a_name_node_that_loses_a_call_now_and_then_costs_time_and_nothing_else(
+    spark: SparkSession, tmp_path: Path, hadoop: str, trouble: Trouble
+) -> None:
+    calls, lost, over = count(1), list[int](), threading.Event()
+
+    def loses() -> Trouble | None:
+        number = next(calls)
+        if number % 151 or over.is_set():  # a file takes five calls: a try of a pass must fit in between
+            return None
+        lost.append(number)
+        return trouble
+
+    recorded = topic_files.expected("seed23")["watermarks"][20]
+    topics = written(tmp_path / "topics", "seed23", "open-protocol.faults")
+    settings = {"type": "jdbc", "uri": f"jdbc:sqlite:{tmp_path}/catalog.db", "jdbc.schema-version": "V1"}
+    catalog = CatalogSettings(f"hdfs_{uuid.uuid4().hex[:8]}", settings, settings)
+    job = job_of("seed23", "open-protocol.faults", tmp_path, catalog=catalog, patience=120.0, until=recorded["ts"])
+    with in_trouble(hadoop, loses) as proxy:
+        target = f"{proxy}/{uuid.uuid4().hex}"
+        place = open_target(spark, target, "iceberg", catalog)
+        state = Loop(spark, FileSource(topics, max_messages=400), place, job).run(once=True)
+        over.set()  # readers do not wait
+
+        assert_equal(spark, target, recorded)
+
+    assert (state.holds, state.rejected) == ((), 0)
+    assert len(lost) > 2
 
 
 def test_files_are_opened_with_the_credentials_that_the_catalog_lends(

@@ -54,6 +54,7 @@ def test_what_the_uri_says_of_the_store_holds_for_tables_unless_the_catalog_says
     }
     of_rest = spark_settings(REST, "s3://bucket/lake")
     assert {f"{prefix}.warehouse", f"{prefix}.io-impl"}.isdisjoint(of_rest)
+    assert of_rest[f"{prefix}.rest.client.socket-timeout-ms"] == "60000"
 
 
 @pytest.mark.parametrize(

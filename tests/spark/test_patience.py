@@ -155,6 +155,9 @@ def test_a_catalog_that_cannot_be_reached_is_waited_for_also_behind_other_errors
     assert not is_transient(SyncError("the salt is another one"))
 
 
+HOSTS = 'local host is: "here/127.0.0.1"; destination host is: "localhost":8020'
+
+
 @pytest.mark.parametrize(
     ("java", "waits"),
     [
@@ -169,6 +172,9 @@ def test_a_catalog_that_cannot_be_reached_is_waited_for_also_behind_other_errors
         (Java("org.postgresql.util.PSQLException", state="08006"), True),
         (Java("org.postgresql.util.PSQLException", state="28P01"), False),
         (Java("org.postgresql.util.PSQLException"), False),
+        (Java("java.io.EOFException", says=f"End of File Exception between {HOSTS}; : java.io.EOFException"), True),
+        (Java("java.io.IOException", says=f"Failed on local exception: Broken pipe; Host Details : {HOSTS};"), True),
+        (Java("java.io.EOFException", says="Reached the end of a manifest"), False),
     ],
 )
 def test_stores_and_catalogs_are_waited_for_if_they_may_answer_later(java: Java, waits: bool) -> None:

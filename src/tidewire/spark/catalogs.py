@@ -21,6 +21,12 @@ _NAME: Final = "catalog"
 _WITH_WAREHOUSE: Final = ("glue", "hive", "jdbc")
 """The kinds of catalogs that put new tables where they are told. A REST server decides by itself."""
 
+_REST_LIMITS: Final[Mapping[str, str]] = {
+    "rest.client.connection-timeout-ms": "5000",
+    "rest.client.socket-timeout-ms": "60000",
+}
+"""How long a REST server may take to accept a connection, and may send nothing. Iceberg itself sets no limit."""
+
 _NOT_TESTED: Final = "refuse the second of two writers, but tidewire was never tested with two drivers on it"
 
 _DELTA: Final[Mapping[str, str]] = {
@@ -65,7 +71,7 @@ def catalog_of(
 
 def spark_settings(catalog: CatalogSettings, target: str) -> dict[str, str]:
     """A catalog's settings by Spark's names, with what its target's URI says of the store."""
-    defaults = table_io(target)
+    defaults = table_io(target) | dict(_REST_LIMITS if catalog.kind == "rest" else {})
     warehouse = defaults.pop("warehouse", None)
     if catalog.kind not in _WITH_WAREHOUSE:
         defaults.pop("io-impl", None)

@@ -49,6 +49,10 @@ _BUSY: Final = frozenset({429, 500, 502, 503, 504})
 _EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 """What they answer if credentials have expired, which may be renewed meanwhile."""
 
+_OF_HADOOP: Final = ("java.io.IOException", "java.io.EOFException")
+_BETWEEN_HOSTS: Final = "destination host is: "
+"""What Hadoop's client raises if it loses a connection, and what all these errors say."""
+
 _DISCONNECTED: Final = ("08", "57P")
 """What begins SQL states of connections that are lost, and of servers that stop."""
 
@@ -120,6 +124,8 @@ def _of_java(java: Any) -> bool:
     if name.startswith("software.amazon.awssdk.services."):
         details = java.awsErrorDetails()
         return int(java.statusCode()) in _BUSY or (details is not None and str(details.errorCode()) in _EXPIRED)
+    if name in _OF_HADOOP and _BETWEEN_HOSTS in str(java.getMessage()):
+        return True
     return name == "org.postgresql.util.PSQLException" and str(java.getSQLState()).startswith(_DISCONNECTED)
 
 
