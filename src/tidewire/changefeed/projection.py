@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidewire.changefeed.config.routing import Routing
+from tidewire.changefeed.config.dispatching import Routing
 from tidewire.dispatch import ColumnSelectors
 from tidewire.dispatch.per_table import PerTable
 from tidewire.model import Ddl, RowChange, TableName, TableSchema

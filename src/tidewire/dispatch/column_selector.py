@@ -17,10 +17,10 @@ FAILED = "CDC:ErrColumnSelectorFailed"
 
 @dataclass(frozen=True, slots=True)
 class ColumnSelector:
-    """One entry of ``sink.column-selectors``, as it is written."""
+    """One of ``sink.column-selectors``, as it is written: which columns of some tables are sent."""
 
-    matcher: tuple[str, ...]
-    columns: tuple[str, ...]
+    matcher: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from tidewire.model import Ddl, DdlType, Op, Row, RowChange, TableName, TableSch
 
 @dataclass(frozen=True, slots=True)
 class EventFilterRule:
-    """One entry of ``filter.event-filters``, as it is written."""
+    """One of ``filter.event-filters``, as it is written: events of some tables that are left out."""
 
-    matcher: tuple[str, ...]
+    matcher: tuple[str, ...] = ()
     ignore_event: tuple[str, ...] = ()
     ignore_sql: tuple[str, ...] = ()
     ignore_insert_value_expr: str = ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from tidewire.changefeed.config.parameters import DEFAULT_MAX_RETRY, PARAMETERS
 from tidewire.changefeed.config.reading import hints, toml_names, without_none
-from tidewire.changefeed.config.sections import ReplicaConfig
+from tidewire.changefeed.config.replica import ReplicaConfig
 from tidewire.changefeed.config.settings import KafkaSettings, StorageSettings
 from tidewire.changefeed.config.uri import SCHEMES
 from tidewire.codec import Options

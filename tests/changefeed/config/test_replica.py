@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 
 from tidewire.changefeed.config.durations import Nanoseconds
 from tidewire.changefeed.config.reading import without_none
-from tidewire.changefeed.config.replica import DEFAULT, UNUSED, from_json, from_toml, merged, settled, to_json
-from tidewire.changefeed.config.sections import DispatchRule, ReplicaConfig
+from tidewire.changefeed.config.replica import (
+    _UNUSED,
+    DEFAULT,
+    DispatchRule,
+    ReplicaConfig,
+    from_json,
+    from_toml,
+    merged,
+    settled,
+    to_json,
+)
 from tidewire.errors import ChangefeedError
 from tidewire.secrets import Secret, SecretURI
 
@@ -143,11 +152,11 @@ def test_a_value_of_the_wrong_kind_is_named_by_its_path(file: str, problem: str)
     with pytest.raises(ChangefeedError) as caught:
         from_toml(file)
 
-    assert caught.value.reason == f"the configuration file has values that cannot be: {problem}"
+    assert caught.value.reason == f"the configuration file has invalid values: {problem}"
 
 
 def test_what_is_no_toml_is_refused_with_its_place() -> None:
-    with pytest.raises(ChangefeedError, match=r"no TOML: .*line 2"):
+    with pytest.raises(ChangefeedError, match=r"not TOML: .*line 2"):
         from_toml("a = 1\nb = = 2")
 
 
@@ -155,16 +164,16 @@ def test_keys_of_sinks_that_are_not_built_are_accepted_with_a_warning() -> None:
     config, warnings = from_toml("[sink.pulsar-config]\nconnection-timeout = 5\n[scheduler]\nforce-split = true")
 
     assert config == DEFAULT
-    assert warnings == ("these keys of TiCDC have no effect here: scheduler.force-split, sink.pulsar-config",)
+    assert warnings == ("these TiCDC keys have no effect in tidewire: scheduler.force-split, sink.pulsar-config",)
     assert from_json({"sink": {"mysql_config": {"worker_count": 1}}}).warnings == (
-        "these keys of TiCDC have no effect here: sink.mysql_config",
+        "these TiCDC keys have no effect in tidewire: sink.mysql_config",
     )
 
 
 def test_what_is_unused_is_not_among_the_fields() -> None:
     document = to_json(DEFAULT)
 
-    for path in UNUSED:
+    for path in _UNUSED:
         section, _, key = path.replace("-", "_").rpartition(".")
         assert key not in (document[section] if section else document)
 

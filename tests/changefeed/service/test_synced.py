@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidewire.changefeed.config.sections import SyncedStatusConfig
+from tidewire.changefeed.config.replica import SyncedStatusConfig
 from tidewire.changefeed.service.synced import DONE, LOOK, WAIT, is_synced
 from tidewire.model.tso import LOGICAL_BITS
 

@@ -53,7 +53,7 @@ ROW: Row = {
 }
 FACTS = [
     tuple(line.split("\t"))
-    for line in (Path(__file__).parent / "facts.tsv").read_text(encoding="utf-8").splitlines()
+    for line in (Path(__file__).parent / "server_results.tsv").read_text(encoding="utf-8").splitlines()
     if line and not line.startswith("#")
 ]
 
@@ -65,5 +65,5 @@ def test_an_expression_comes_to_what_a_server_says(text: str, expected: str) -> 
     assert ("\\N" if value is None else text_of(value).text) == expected
 
 
-def test_the_facts_are_many_and_different() -> None:
+def test_the_results_are_many_and_different() -> None:
     assert len({text for text, _ in FACTS}) == len(FACTS) > 300

@@ -1,28 +1,97 @@
-"""The parsed form of what a configuration says about tables: what is sent of them, where it goes, under which names."""
+"""The parsed form of what a configuration says about tables: which events are sent, where to, under which names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
-from tidewire.changefeed.config.routing import Routing
+from tidewire.changefeed.config.replica import DispatchRule
 from tidewire.changefeed.config.settings import Settings
 from tidewire.dispatch import (
-    ColumnSelector,
     ColumnSelectors,
     Dispatch,
-    DispatchRule,
     EventFilter,
-    EventFilterRule,
     Filter,
     TableRules,
 )
-from tidewire.model import TableSchema
+from tidewire.dispatch import DispatchRule as RouterRule
+from tidewire.dispatch.table_rules import TablePatterns
+from tidewire.errors import ChangefeedError
+from tidewire.model import TableName, TableSchema
+
+ROUTING_INVALID = "CDC:ErrInvalidTableRoutingRule"
+ROUTING_CONFLICT = "CDC:ErrTableRouteConflict"
+
+_TARGET = re.compile(r"(?:[^{}]|\{schema\}|\{table\})*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    tables: TablePatterns
+    schema: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Names downstream: ``target-schema`` and ``target-table`` of ``sink.dispatchers``; the first match counts."""
+
+    _routes: tuple[_Route, ...] = ()
+
+    @classmethod
+    def parse(cls, rules: Iterable[DispatchRule], *, case_sensitive: bool = False) -> Routing:
+        """Routing by the rules that have a target; raises ``CDC:ErrInvalidTableRoutingRule`` if one is wrong."""
+        routed = ((number, rule) for number, rule in enumerate(rules) if rule.target_schema or rule.target_table)
+        return cls(tuple(_route(number, rule, case_sensitive) for number, rule in routed))
+
+    def target(self, name: TableName) -> TableName:
+        """The name of a table downstream. If only a schema is given, only the schema's name can change.
+
+        >>> rules = [DispatchRule(("sales.*",), target_schema="archive", target_table="{schema}_{table}")]
+        >>> str(Routing.parse(rules).target(TableName("sales", "orders")))
+        'archive.sales_orders'
+        """
+        for route in self._routes:
+            if route.tables.covers(name):
+                table = _filled(route.table, name, name.table) if name.table else ""
+                return TableName(_filled(route.schema, name, name.schema), table)
+        return name
+
+    def verify(self, tables: Iterable[TableName]) -> None:
+        """Refuse rules that give two tables the same name."""
+        sources: dict[TableName, TableName] = {}
+        for name in tables:
+            target = self.target(name)
+            other = sources.setdefault(target.folded, name)
+            if other != name:
+                raise ChangefeedError(
+                    ROUTING_CONFLICT,
+                    f"{other} and {name} would both become {target}; put {{schema}} or {{table}} into the targets",
+                )
+
+
+def _route(number: int, rule: DispatchRule, case_sensitive: bool) -> _Route:
+    for key, text in (("target-schema", rule.target_schema), ("target-table", rule.target_table)):
+        if not _TARGET.fullmatch(text):
+            raise ChangefeedError(
+                ROUTING_INVALID,
+                f"sink.dispatchers[{number}].{key} is {text!r}; only {{schema}} and {{table}} may be in braces",
+            )
+    tables = TablePatterns.parse(rule.matcher, case_sensitive=case_sensitive)
+    return _Route(tables, rule.target_schema, rule.target_table)
+
+
+def _filled(expression: str, name: TableName, otherwise: str) -> str:
+    if not expression:
+        return otherwise
+    values = {"{schema}": name.schema, "{table}": name.table}
+    return re.sub(r"\{schema\}|\{table\}", lambda match: values[match[0]], expression)
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatching:
-    """What a changefeed asks about every event. ``dispatch`` is missing where there are no topics."""
+    """The rules that apply to every event. ``dispatch`` is ``None`` if the sink has no topics."""
 
     filter: Filter
     dispatch: Dispatch | None
@@ -30,18 +99,18 @@ class Dispatching:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings for the author of the rules."""
+        """Warnings about the rules."""
         return () if self.dispatch is None else self.dispatch.warnings
 
     def verify(self, tables: Iterable[TableSchema], *, ignore_ineligible: bool = False) -> None:
-        """Refuse rules that tables upstream do not fit."""
+        """Refuse rules that do not fit the tables upstream."""
         tables = tuple(tables)
         self.filter.verify(tables, self.dispatch, ignore_ineligible=ignore_ineligible)
         self.routing.verify(table.name for table in tables if self.filter.takes(table))
 
 
 def dispatching(settings: Settings) -> Dispatching:
-    """The parsed objects of some settings; raises ``ChangefeedError`` if a pattern or an expression is wrong."""
+    """Parse the rules of some settings; raises ``ChangefeedError`` if a pattern or an expression is wrong."""
     return Dispatching(
         _filter(settings),
         _dispatch(settings) if settings.topic else None,
@@ -51,12 +120,10 @@ def dispatching(settings: Settings) -> Dispatching:
 
 def _filter(settings: Settings) -> Filter:
     rules, sensitive = settings.filter, settings.case_sensitive
-    events = (EventFilterRule(*astuple(rule)) for rule in rules.event_filters)
-    selectors = (ColumnSelector(rule.matcher, rule.columns) for rule in settings.column_selectors)
     return Filter(
         TableRules.parse(rules.rules, case_sensitive=sensitive),
-        EventFilter(events, case_sensitive=sensitive),
-        ColumnSelectors(selectors, case_sensitive=sensitive),
+        EventFilter(rules.event_filters, case_sensitive=sensitive),
+        ColumnSelectors(settings.column_selectors, case_sensitive=sensitive),
         frozenset(rules.ignore_txn_start_ts),
         settings.force_replicate,
         settings.output_raw_change_event,
@@ -65,8 +132,7 @@ def _filter(settings: Settings) -> Filter:
 
 def _dispatch(settings: Settings) -> Dispatch:
     rules = (
-        DispatchRule(rule.matcher, rule.topic, rule.partition, rule.index, rule.columns)
-        for rule in settings.dispatchers
+        RouterRule(rule.matcher, rule.topic, rule.partition, rule.index, rule.columns) for rule in settings.dispatchers
     )
     protocol = settings.protocol if settings.kind.has_topics else ""
     return Dispatch(settings.topic, rules, protocol=protocol, case_sensitive=settings.case_sensitive)

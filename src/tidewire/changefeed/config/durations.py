@@ -26,7 +26,7 @@ class Nanoseconds(int):
 
     @property
     def seconds(self) -> float:
-        """The same in seconds."""
+        """The duration in seconds."""
         return self / _UNITS["s"]
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ def parse_duration(text: str) -> Nanoseconds:
 
 
 def duration_text(nanoseconds: int) -> str:
-    """A duration in the largest units that say it exactly.
+    """A duration in the largest units that express it exactly.
 
     >>> duration_text(90_000_000_000)
     '1m30s'

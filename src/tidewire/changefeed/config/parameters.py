@@ -1,16 +1,21 @@
-"""The parameters of a sink URI, and what they do to a replica configuration: the URI wins."""
+"""What belongs to a sink: the parameters of its URI, which win over the file, and the keys of the file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from tidewire.changefeed.config.protocols import protocol_name
 from tidewire.changefeed.config.reading import TEXTS, Reader, int_of, toml_names
-from tidewire.changefeed.config.replica import Reading
-from tidewire.changefeed.config.sections import CodecConfig, KafkaConfig, ReplicaConfig
-from tidewire.changefeed.config.uri import INVALID, SinkKind, SinkURI
+from tidewire.changefeed.config.replica import (
+    CodecConfig,
+    DispatchRule,
+    KafkaConfig,
+    Reading,
+    ReplicaConfig,
+    SinkConfig,
+)
+from tidewire.changefeed.config.uri import URI_INVALID, SinkKind, SinkURI, protocol_name
 from tidewire.errors import ChangefeedError
 
 KAFKA_INVALID = "CDC:ErrKafkaInvalidConfig"
@@ -27,9 +32,9 @@ _FILES = frozenset({SinkKind.STORAGE, SinkKind.BLACKHOLE})
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Where a parameter belongs in a file, for which sinks it counts, and what TiCDC calls a value it cannot take.
+    """The key of a parameter in a file, the sinks that have it, and TiCDC's error code for an invalid value.
 
-    ``scheme`` is set where it counts for one scheme only.
+    ``scheme`` is set if only sinks of that scheme have it.
     """
 
     home: str
@@ -38,7 +43,7 @@ class Parameter:
     scheme: str = ""
 
     def counts_for(self, uri: SinkURI) -> bool:
-        """Does it mean something to the sink of a URI?"""
+        """Does the sink of a URI have this parameter?"""
         return uri.kind in self.kinds and self.scheme in ("", uri.scheme)
 
 
@@ -68,8 +73,8 @@ def _provider(scheme: str, *names: str) -> Mapping[str, Parameter]:
 
 
 PARAMETERS: Mapping[str, Parameter] = {
-    "protocol": Parameter("sink.protocol", _EVERYWHERE, INVALID),
-    "transaction-atomicity": Parameter("sink.transaction-atomicity", _EVERYWHERE, INVALID),
+    "protocol": Parameter("sink.protocol", _EVERYWHERE, URI_INVALID),
+    "transaction-atomicity": Parameter("sink.transaction-atomicity", _EVERYWHERE, URI_INVALID),
     **_kafka(),
     "partition-num": Parameter("sink.kafka-config.partition-num", _TOPICS, KAFKA_INVALID),
     "max-message-bytes": Parameter("sink.kafka-config.max-message-bytes", _MESSAGES, KAFKA_INVALID),
@@ -97,7 +102,7 @@ PARAMETERS: Mapping[str, Parameter] = {
 
 
 def overlaid(uri: SinkURI, config: ReplicaConfig) -> Reading:
-    """The configuration with the URI's parameters put over it, an explicit ``false`` too.
+    """The configuration overlaid with the URI's parameters; an explicit ``false`` counts too.
 
     An unknown parameter, or one that does not apply to this sink, is ignored with a warning, as TiCDC does.
     """
@@ -114,7 +119,7 @@ def overlaid(uri: SinkURI, config: ReplicaConfig) -> Reading:
 
 
 def max_retry(uri: SinkURI) -> int:
-    """How often a send is tried again; a negative number counts as none given."""
+    """How often a send is retried; a negative number counts as not given."""
     text = uri.parameters.get("max-retry", "")
     try:
         count = int_of(text) if text else DEFAULT_MAX_RETRY
@@ -138,8 +143,55 @@ def _nested(path: str, value: str) -> dict[str, Any]:
 
 
 def _disagreement(name: str, text: str, config: ReplicaConfig) -> list[str]:
-    both = {"protocol": config.sink.protocol, "transaction-atomicity": config.sink.transaction_atomicity}
-    given = both.get(name)
+    in_file = {"protocol": config.sink.protocol, "transaction-atomicity": config.sink.transaction_atomicity}
+    given = in_file.get(name)
     if not given or protocol_name(given) == protocol_name(text):
         return []
     return [f"{name} is {text!r} in the sink-uri and {given!r} in the configuration; the sink-uri counts"]
+
+
+_TOPIC_KEYS = (
+    "schema_registry",
+    "encoder_concurrency",
+    "only_output_updated_columns",
+    "delete_only_output_handle_key_columns",
+    "content_compatible",
+    "kafka_config",
+)
+_STORAGE_KEYS = (
+    "csv",
+    "date_separator",
+    "enable_partition_separator",
+    "file_index_digit",
+    "cloud_storage_config",
+)
+_DATABASE_KEYS = ("enable_sync_point", "bdr_mode", "sync_point_interval", "sync_point_retention")
+
+
+def of_sink(uri: SinkURI, config: ReplicaConfig) -> ReplicaConfig:
+    """A configuration without the keys that its sink does not have; a blackhole keeps all keys."""
+    if uri.kind is SinkKind.BLACKHOLE:
+        return config
+    absent = _without(_DATABASE_KEYS) if uri.kind is not SinkKind.DATABASE else {}
+    return replace(config, sink=_sink_keys(uri, config.sink), **absent)
+
+
+def _sink_keys(uri: SinkURI, sink: SinkConfig) -> SinkConfig:
+    if uri.kind is not SinkKind.STORAGE:
+        sink = replace(sink, **_without(_STORAGE_KEYS))
+    if not uri.kind.has_topics:
+        return replace(sink, dispatchers=_routing(sink), **_without(_TOPIC_KEYS))
+    return sink if protocol_name(sink.protocol) == "avro" else replace(sink, schema_registry=None)
+
+
+def _routing(sink: SinkConfig) -> tuple[DispatchRule, ...]:
+    """Dispatch rules for a sink without topics: only those that rename tables, reduced to that."""
+    return tuple(
+        DispatchRule(rule.matcher, target_schema=rule.target_schema, target_table=rule.target_table)
+        for rule in sink.dispatchers
+        if rule.target_schema or rule.target_table
+    )
+
+
+def _without(names: tuple[str, ...]) -> Mapping[str, Any]:
+    return dict.fromkeys(names)

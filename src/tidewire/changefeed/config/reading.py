@@ -1,4 +1,4 @@
-"""Documents into dataclasses and back, by the types of the fields, with the path of everything that is wrong."""
+"""Documents to dataclasses and back, by the types of the fields; problems are named by their paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidewire.secrets import MASK, Secret, SecretURI, redacted
 
 Section = TypeVar("Section")
 Naming: TypeAlias = Callable[[Field[Any]], tuple[str, ...]]
-"""The names of a field in a document, first the one it is written by; empty if the document does not have it."""
+"""The names of a field in a document, the one for writing first; empty if documents do not have the field."""
 
 _LARGEST = 2**64 - 1
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
@@ -35,7 +35,7 @@ def json_names(item: Field[Any]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Reader:
-    """Reads documents over what is there already, and remembers what it did not understand."""
+    """Overlays configurations with documents, and collects unknown keys and invalid values."""
 
     names: Naming
     scalars: Mapping[type, Callable[[Any], Any]]
@@ -95,7 +95,7 @@ def without_none(hint: Any) -> Any:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, without telling it: it may be a password in the wrong place."""
+    """The kind of a value, not the value itself: it may be a password in the wrong place."""
     return _KINDS.get(type(value), f"a {type(value).__name__}")
 
 
@@ -145,7 +145,7 @@ VALUES: Mapping[type, Callable[[Any], Any]] = {
     SecretURI: lambda value: SecretURI(_text(value)),
     Nanoseconds: _duration,
 }
-"""Values of documents that have types themselves: TOML, JSON."""
+"""How to read values of typed documents: TOML, JSON."""
 
 _WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
@@ -154,7 +154,7 @@ _WORDS: Mapping[str, bool] = {
 
 
 def bool_of(text: str) -> bool:
-    """A truth value by one of the words Go knows."""
+    """A truth value from one of the words that Go accepts."""
     if text not in _WORDS:
         raise ValueError(f"must be true or false, not {text!r}")
     return _WORDS[text]
@@ -175,11 +175,11 @@ TEXTS: Mapping[type, Callable[[Any], Any]] = {
     SecretURI: SecretURI,
     Nanoseconds: parse_duration,
 }
-"""Values of documents where everything is text: URIs."""
+"""How to read values of documents in which everything is text: URIs."""
 
 
 def written(section: Any, names: Naming, redact: bool = False) -> dict[str, Any]:
-    """A section as a document. Keys that were not given are left out."""
+    """A section as a document, without keys that were not given."""
     named = ((names(item)[:1], getattr(section, item.name), item.default) for item in dataclasses.fields(section))
     return {
         name: _written(value, names, redact)

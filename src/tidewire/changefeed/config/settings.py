@@ -1,21 +1,21 @@
-"""What a changefeed works with: sink URI and replica configuration brought together, defaults filled in."""
+"""The settings of a changefeed: sink URI and replica configuration combined, with defaults filled in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidewire.changefeed.config.replica import ReplicaConfig
-from tidewire.changefeed.config.sections import ColumnSelector, DispatchRule, FilterConfig
+from tidewire.changefeed.config.replica import DispatchRule, FilterConfig, ReplicaConfig
 from tidewire.changefeed.config.uri import SinkKind, SinkURI
 from tidewire.codec import Options
 from tidewire.codec.storage_sink.csv_config import DEFAULT_TERMINATOR, PLAIN_CSV, CsvConfig
 from tidewire.codec.storage_sink.layout import DateSeparator
+from tidewire.dispatch import ColumnSelector
 from tidewire.kafka.settings import NO_SECURITY, Security
 
 
 class Acks(StrEnum):
-    """``required-acks``: who must have a message before it counts as sent."""
+    """``required-acks``: which replicas must have a message before it counts as sent."""
 
     NOBODY = "0"
     LEADER = "1"
@@ -79,7 +79,7 @@ class StorageSettings:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapSettings:
-    """When Simple sends the schema of a table again."""
+    """When protocol Simple repeats the schema of a table."""
 
     interval_seconds: int = 120
     message_count: int = 10_000
@@ -92,10 +92,10 @@ class BootstrapSettings:
 class Settings:
     """A changefeed's configuration, resolved: the URI has won over the file, and defaults are filled in.
 
-    Exactly one of ``kafka``, ``file_topic`` and ``storage`` is there, none of them for ``blackhole``. ``topic`` is the
+    Exactly one of ``kafka``, ``file_topic`` and ``storage`` is set, none of them for ``blackhole``. ``topic`` is the
     default topic and empty if there are no topics. ``protocol`` is TiCDC's plain name, without aliases, and empty
-    for a blackhole that was given none we can write. ``options`` name no topic: Avro's differ from table to table.
-    ``config`` is what is kept and shown: as given, without what does not belong to the sink.
+    for a blackhole without a protocol that tidewire can write. ``options`` name no topic: with Avro it differs from
+    table to table. ``config`` is stored and shown: as given, without the keys that the sink does not have.
     """
 
     changefeed_id: str

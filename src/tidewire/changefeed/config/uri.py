@@ -1,4 +1,7 @@
-"""Sink URIs: ``scheme://[user@]host[:port]{,host[:port]}[/path][?key=value{&key=value}]``."""
+"""Sink URIs: ``scheme://[user@]host[:port]{,host[:port]}[/path][?key=value{&key=value}]``.
+
+Their scheme decides about the kind of sink, and the kind about the protocols it can write.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tidewire.codec import PROTOCOLS
 from tidewire.errors import ChangefeedError
 from tidewire.kafka.uri import brokers_of, decoded, parameters_of
 from tidewire.secrets import NO_SECRET, Secret, redacted
 
-__all__ = ["SCHEMES", "SinkKind", "SinkURI", "redacted"]
-
-INVALID = "CDC:ErrSinkURIInvalid"
+URI_INVALID = "CDC:ErrSinkURIInvalid"
 
 
 class SinkKind(StrEnum):
-    """What a scheme leads to."""
+    """The kind of sink behind a scheme."""
 
     KAFKA = "kafka"
     FILE_TOPIC = "file-topic"
@@ -27,7 +29,7 @@ class SinkKind(StrEnum):
 
     @property
     def has_topics(self) -> bool:
-        """Do messages go to topics here?"""
+        """Do messages go to topics?"""
         return self in (SinkKind.KAFKA, SinkKind.FILE_TOPIC, SinkKind.PULSAR)
 
 
@@ -52,17 +54,17 @@ SCHEMES: Mapping[str, SinkKind] = {
     "tidb": SinkKind.DATABASE,
     "tidb+ssl": SinkKind.DATABASE,
 }
-"""Every scheme of TiCDC, and ours for topics in files."""
+"""Every scheme of TiCDC, and ``file-topic`` for topics in files."""
 
 BUILT = frozenset({"kafka", "kafka+ssl", "file-topic", "file", "s3", "blackhole"})
-"""The schemes that have a sink here."""
+"""The schemes for which tidewire has a sink."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SinkURI:
     """A sink URI, taken apart and decoded. Printing it shows no secrets; ``text`` is what was given.
 
-    ``parameters`` are texts as they came; of a name that came twice the first counts, as in TiCDC.
+    ``parameters`` are texts as given; if a name is given twice, the first counts, as in TiCDC.
     """
 
     text: Secret
@@ -79,7 +81,7 @@ class SinkURI:
         scheme, colon, rest = text.strip().partition(":")
         scheme = scheme.lower()
         if not text.strip():
-            raise ChangefeedError(INVALID, "sink-uri is empty; give one such as kafka://127.0.0.1:9092/topic")
+            raise ChangefeedError(URI_INVALID, "sink-uri is empty; give one such as kafka://127.0.0.1:9092/topic")
         if not colon or scheme not in SCHEMES:
             raise _invalid(text, f"its scheme is not one of {', '.join(SCHEMES)}")
         rest, _, query = rest.partition("#")[0].partition("?")
@@ -107,27 +109,27 @@ class SinkURI:
 
     @property
     def kind(self) -> SinkKind:
-        """What the URI leads to."""
+        """The kind of sink."""
         return SCHEMES[self.scheme]
 
     @property
     def topic(self) -> str:
-        """The default topic, which may be missing; of topics in files the last part of the path."""
+        """The default topic, empty if there is none; for topics in files it is the last part of the path."""
         if self.kind is SinkKind.FILE_TOPIC:
-            return self._place.rstrip("/").rpartition("/")[2]
+            return self._file_path.rstrip("/").rpartition("/")[2]
         return self.path.strip("/") if self.kind.has_topics else ""
 
     @property
     def folder(self) -> str:
         """Where files go: the path, or for topics in files the path without the topic."""
         if self.kind is not SinkKind.FILE_TOPIC:
-            return self._place
-        folder, slash, _ = self._place.rstrip("/").rpartition("/")
+            return self._file_path
+        folder, slash, _ = self._file_path.rstrip("/").rpartition("/")
         return folder or slash or "."
 
     @property
-    def _place(self) -> str:
-        """The path as a file system has it; a host before it is the first part of a relative one."""
+    def _file_path(self) -> str:
+        """The path in the file system; a host before it is the first part of a relative path."""
         return "".join(self.hosts) + self.path
 
 
@@ -156,4 +158,24 @@ _HOSTS: Mapping[SinkKind, Callable[[str], tuple[str, ...]]] = {
 
 
 def _invalid(text: str, reason: str) -> ChangefeedError:
-    return ChangefeedError(INVALID, f"sink-uri {redacted(text.strip())}: {reason}")
+    return ChangefeedError(URI_INVALID, f"sink-uri {redacted(text.strip())}: {reason}")
+
+
+_PROTOCOL_ALIASES: Mapping[str, str] = {"default": "open-protocol", "flat-avro": "avro"}
+
+KNOWN_PROTOCOLS = frozenset({*PROTOCOLS, "csv", "canal", "maxwell", "debezium", "debezium-avro"})
+"""Every protocol name of TiCDC."""
+
+PROTOCOLS_OF: Mapping[SinkKind, frozenset[str]] = {
+    SinkKind.KAFKA: frozenset(PROTOCOLS),
+    SinkKind.FILE_TOPIC: frozenset(PROTOCOLS),
+    SinkKind.STORAGE: frozenset({"csv", "canal-json"}),
+}
+"""The protocols that a sink can write; a blackhole takes any."""
+
+
+def protocol_name(text: str | None) -> str:
+    """The plain name of a protocol, in lower case and without aliases; an unknown name is returned unchanged."""
+    name = (text or "").lower()
+    name = _PROTOCOL_ALIASES.get(name, name)
+    return name if name in KNOWN_PROTOCOLS else text or ""

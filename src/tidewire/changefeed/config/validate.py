@@ -1,4 +1,4 @@
-"""From what a user gives to settings that a changefeed can run with, or a refusal under TiCDC's code."""
+"""From a user's request to settings that a changefeed can run with, or an error with TiCDC's code."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tidewire.changefeed.config.dispatching import dispatching
-from tidewire.changefeed.config.ownership import of_sink
-from tidewire.changefeed.config.parameters import overlaid
-from tidewire.changefeed.config.replica import settled
+from tidewire.changefeed.config.parameters import of_sink, overlaid
+from tidewire.changefeed.config.replica import DEFAULT, ReplicaConfig, settled
 from tidewire.changefeed.config.resolve import resolved
-from tidewire.changefeed.config.rules import codec, dispatch, identity, kafka, large_message, replica, sink, storage
-from tidewire.changefeed.config.rules.candidate import CandidateConfig, Rule
-from tidewire.changefeed.config.rules.warnings import warnings
-from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
+from tidewire.changefeed.config.rules import (
+    IDENTITY_RULES,
+    REPLICA_RULES,
+    SINK_RULES,
+    STORAGE_RULES,
+    CandidateConfig,
+    Rule,
+)
+from tidewire.changefeed.config.rules_messages import CODEC_RULES, DISPATCH_RULES, LARGE_MESSAGE_RULES, kafka_rules
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.uri import SinkKind, SinkURI
+from tidewire.changefeed.config.warnings import warnings
 from tidewire.model import TableName, TableSchema
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything a changefeed is made of.
+    """Everything that a changefeed is created from.
 
-    ``now`` is the newest timestamp upstream, and the start where ``start_ts`` is 0. A ``target_ts`` of 0 means no end.
+    ``now`` is the newest timestamp upstream, and the start if ``start_ts`` is 0. A ``target_ts`` of 0 means no end.
     ``taken`` are the ids of other changefeeds; ``server`` and ``time_zone`` those of the server.
     """
 
@@ -45,8 +50,8 @@ class Request:
 class Checked(NamedTuple):
     """A request that obeys the rules.
 
-    ``start_ts`` is where it begins; ``eligible`` are the tables that take part, ``ineligible`` those the rules match
-    but that are left out because their rows cannot be told apart.
+    ``start_ts`` is where it begins. ``eligible`` are the tables that are replicated; ``ineligible`` match the rules but
+    are left out because their rows cannot be told apart.
     """
 
     settings: Settings
@@ -59,7 +64,7 @@ class Checked(NamedTuple):
 def validate(request: Request) -> Checked:
     """Check a request, and resolve it; ``ChangefeedError`` for the first rule it breaks.
 
-    What needs a broker is not looked at: the number of partitions there really are, ``min.insync.replicas``.
+    What needs a broker is not checked: the real number of partitions, ``min.insync.replicas``.
     """
     uri = SinkURI.parse(request.sink_uri)
     config, told = overlaid(uri, request.config)
@@ -77,7 +82,7 @@ def validate(request: Request) -> Checked:
     )
     for rule in rules_for(uri.kind):
         rule.check(candidate)
-    kept = of_sink(uri, settled(_with_said(request.config, config)))
+    kept = of_sink(uri, settled(_as_stored(request.config, config)))
     settings = resolved(
         uri,
         overlaid(uri, kept).config,
@@ -100,21 +105,20 @@ def validate(request: Request) -> Checked:
 
 
 def rules_for(kind: SinkKind) -> tuple[Rule, ...]:
-    """Every rule that counts for a kind of sink, in the order they are asked."""
-    files = storage.RULES if kind is SinkKind.STORAGE else ()
+    """All rules for a kind of sink, in the order of checking."""
     return (
-        *identity.RULES,
-        *sink.RULES,
-        *replica.RULES,
-        *large_message.RULES,
-        *kafka.rules_for(kind),
-        *codec.RULES,
-        *files,
-        *dispatch.RULES,
+        *IDENTITY_RULES,
+        *SINK_RULES,
+        *REPLICA_RULES,
+        *LARGE_MESSAGE_RULES,
+        *kafka_rules(kind),
+        *CODEC_RULES,
+        *(STORAGE_RULES if kind is SinkKind.STORAGE else ()),
+        *DISPATCH_RULES,
     )
 
 
-def _with_said(given: ReplicaConfig, config: ReplicaConfig) -> ReplicaConfig:
-    """The configuration as given, with what a URI says about protocol and atomicity, as TiCDC stores it."""
-    said = replace(given.sink, protocol=config.sink.protocol, transaction_atomicity=config.sink.transaction_atomicity)
-    return replace(given, sink=said)
+def _as_stored(given: ReplicaConfig, config: ReplicaConfig) -> ReplicaConfig:
+    """The configuration as TiCDC stores it: as given, but protocol and atomicity from the URI."""
+    sink = replace(given.sink, protocol=config.sink.protocol, transaction_atomicity=config.sink.transaction_atomicity)
+    return replace(given, sink=sink)

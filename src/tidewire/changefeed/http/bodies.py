@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidewire.changefeed.config.reading import kind_of
-from tidewire.changefeed.config.replica import from_json
-from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
+from tidewire.changefeed.config.replica import DEFAULT, ReplicaConfig, from_json
 from tidewire.changefeed.service.service import INVALID_PARAM, Change, Wanted
 from tidewire.errors import ChangefeedError
 from tidewire.secrets import Secret, is_secret, secrets_in_uri

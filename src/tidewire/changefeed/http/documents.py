@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 from tidewire import __version__
 from tidewire.changefeed.config.durations import Nanoseconds, duration_text
 from tidewire.changefeed.config.reading import toml_names, written
-from tidewire.changefeed.config.replica import to_json
-from tidewire.changefeed.config.sections import ReplicaConfig
+from tidewire.changefeed.config.replica import ReplicaConfig, to_json
 from tidewire.changefeed.http.times import moment_text, seconds_text, tso_text
 from tidewire.changefeed.service.failure import Failure
 from tidewire.changefeed.service.feed import Feed, FeedKey

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tidewire.changefeed.checkpoint import Checkpoint
-from tidewire.changefeed.config.ownership import of_sink
-from tidewire.changefeed.config.sections import ReplicaConfig
+from tidewire.changefeed.config.parameters import of_sink
+from tidewire.changefeed.config.replica import ReplicaConfig
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.uri import SinkURI
 from tidewire.changefeed.config.validate import Request, validate

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 
 from tidewire import __version__
 from tidewire.changefeed.checkpoint import Checkpoint
-from tidewire.changefeed.config.sections import DEFAULT, ReplicaConfig
+from tidewire.changefeed.config.replica import DEFAULT, ReplicaConfig
 from tidewire.changefeed.config.validate import Checked, Request, validate
 from tidewire.changefeed.service.feed import NO_SAFE_POINT, Feed, FeedKey, Progress, unknown
 from tidewire.changefeed.service.keeper import FeedHooks, Keeper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidewire.changefeed.config.sections import SyncedStatusConfig
+from tidewire.changefeed.config.replica import SyncedStatusConfig
 from tidewire.model.tso import physical_ms
 
 DONE = "Data syncing is finished"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidewire.changefeed.config.sections import ReplicaConfig
+from tidewire.changefeed.config.replica import ReplicaConfig
 from tidewire.dispatch import TableRules, is_eligible
 from tidewire.model import TableSchema
 

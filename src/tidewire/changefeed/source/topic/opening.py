@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tidewire.changefeed.config.parameters import overlaid
+from tidewire.changefeed.config.replica import DEFAULT
 from tidewire.changefeed.config.resolve import resolved
-from tidewire.changefeed.config.sections import DEFAULT
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.uri import SinkKind, SinkURI
 from tidewire.changefeed.source.topic.reader import Reader

@@ -1,15 +1,21 @@
-"""Warnings about settings that are accepted, but may not do what their author expects."""
+"""Warnings about settings that are accepted but may not do what the user expects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from tidewire.changefeed.config.durations import parse_duration
-from tidewire.changefeed.config.kafka import COMPRESSIONS
 from tidewire.changefeed.config.reading import int_of
-from tidewire.changefeed.config.resolve import EXTENDED
-from tidewire.changefeed.config.rules.candidate import CandidateConfig
-from tidewire.changefeed.config.storage import INDEX_DIGITS, MOST_WORKERS, file_bytes, flush_concurrency, flush_seconds
+from tidewire.changefeed.config.resolve import (
+    COMPRESSIONS,
+    EXTENDED,
+    INDEX_DIGITS,
+    MOST_WORKERS,
+    file_bytes,
+    flush_concurrency,
+    flush_seconds,
+)
+from tidewire.changefeed.config.rules import CandidateConfig
 from tidewire.changefeed.config.uri import SinkKind
 
 _UPDATES_IN_TWO = "an UPDATE that changes a key loses the old one"
@@ -125,7 +131,7 @@ def _no_matcher(candidate: CandidateConfig) -> str | None:
     return f"without a matcher, so for no table: {', '.join(idle)}; ['*.*'] matches all" if idle else None
 
 
-_QUESTIONS: tuple[Callable[[CandidateConfig], str | None], ...] = (
+_EVERY_SINK: tuple[Callable[[CandidateConfig], str | None], ...] = (
     _extension,
     _integrity,
     _raw_avro,
@@ -140,5 +146,5 @@ _OF_STORAGE = (_workers, _interval, _size, _concurrency, _digits, _expiry, _hand
 def warnings(candidate: CandidateConfig) -> Iterable[str]:
     """All warnings about a candidate that obeys the rules."""
     own = {SinkKind.KAFKA: _OF_KAFKA, SinkKind.STORAGE: _OF_STORAGE}.get(candidate.uri.kind, ())
-    answers = (question(candidate) for question in (*_QUESTIONS, *own))
+    answers = (question(candidate) for question in (*_EVERY_SINK, *own))
     return [answer for answer in answers if answer is not None]

@@ -63,7 +63,7 @@ REFUSED = [
         "not both",
     ),
     ("ErrInvalidReplicaConfig", AVRO, AVRO_FILE + GLUE + 'region = "r"\nregistry-name = "n"', "exclude each other"),
-    ("ErrCodecInvalidConfig", AVRO, GLUE + 'region = "r"\nregistry-name = "n"', "not built"),
+    ("ErrCodecInvalidConfig", AVRO, GLUE + 'region = "r"\nregistry-name = "n"', "not supported"),
     ("ErrInvalidGlueSchemaRegistryConfig", AVRO, GLUE + 'region = "r"', "needs registry-name"),
     (
         "ErrInvalidGlueSchemaRegistryConfig",
