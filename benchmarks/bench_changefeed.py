@@ -18,14 +18,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tidewire.changefeed.assembly import runner_for
 from tidewire.changefeed.checkpoint import MemoryCheckpoints
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.validate import Request, validate
-from tidewire.changefeed.sink.base import Sink
-from tidewire.changefeed.sink.blackhole import BlackholeSink
-from tidewire.changefeed.sink.memory import MemoryQueue
-from tidewire.changefeed.sink.opening import queue_sink
+from tidewire.changefeed.runner import runner_for
+from tidewire.changefeed.sink.base import BlackholeSink, MemoryQueue, Sink
+from tidewire.changefeed.sink.open import queue_sink
 from tidewire.changefeed.source import open_source
 
 TESTS = Path(__file__).parents[1] / "tests"

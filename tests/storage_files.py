@@ -10,8 +10,7 @@ from typing import Any
 import topic_files
 from sync_checks import written
 from tidewire.changefeed.config.settings import StorageSettings
-from tidewire.changefeed.sink.storage.records import records_for
-from tidewire.changefeed.sink.storage.sink import StorageSink
+from tidewire.changefeed.sink.storage import StorageSink, records_for
 from tidewire.changefeed.source import Resolved, Upstream, open_source
 from tidewire.codec import Options, Resources
 from tidewire.model import Ddl, RowChange

@@ -34,5 +34,5 @@ def test_a_file_that_is_no_checkpoint_is_not_overlooked(tmp_path: Path, text: st
     path = tmp_path / "checkpoint.json"
     path.write_text(text)
 
-    with pytest.raises(ChangefeedError, match="no checkpoint"):
+    with pytest.raises(ChangefeedError, match="not a checkpoint"):
         FileCheckpoints(path).load()

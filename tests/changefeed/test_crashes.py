@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tidewire.changefeed.checkpoint import MemoryCheckpoints
 from tidewire.changefeed.runner import Runner
-from tidewire.changefeed.sink.memory import MemoryQueue
+from tidewire.changefeed.sink.base import MemoryQueue
 from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.changefeed.source import open_source
 from tidewire.changefeed.source.topic.watermark_buffer import Partition, WatermarkBuffer

@@ -16,7 +16,7 @@ from changefeed.pieces import ListSource
 from tidewire.changefeed.checkpoint import MemoryCheckpoints
 from tidewire.changefeed.config.settings import BootstrapSettings
 from tidewire.changefeed.runner import Runner
-from tidewire.changefeed.sink.memory import MemoryQueue
+from tidewire.changefeed.sink.base import MemoryQueue
 from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.changefeed.source.base import Resolved, Upstream
 from tidewire.codec import Resources, protocol

@@ -16,26 +16,26 @@ UNREADABLE = "CDC:ErrDecodeFailed"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Everything with a commit ts up to ``ts`` is in the sink; the source resumes at ``place``."""
+    """Everything with a commit ts up to ``ts`` is safe in the sink; the source resumes at ``place``."""
 
     ts: int
     place: ResumePosition | None = None
 
 
 class CheckpointStore(Protocol):
-    """Where the checkpoint of one changefeed is kept."""
+    """Stores the checkpoint of one changefeed."""
 
     def load(self) -> Checkpoint | None:
         """The last checkpoint; ``None`` if none was saved yet."""
         ...
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint; it survives a crash once this returns."""
+        """Store a checkpoint; it survives a crash once this returns."""
         ...
 
 
 class MemoryCheckpoints:
-    """A checkpoint in memory, gone with the process."""
+    """A checkpoint in memory, lost with the process."""
 
     def __init__(self, checkpoint: Checkpoint | None = None) -> None:
         self.checkpoint = checkpoint
@@ -45,7 +45,7 @@ class MemoryCheckpoints:
         return self.checkpoint
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Keep a checkpoint."""
+        """Store a checkpoint."""
         self.checkpoint = checkpoint
 
 
@@ -57,7 +57,7 @@ class FileCheckpoints:
         self._storage = open_storage(self.path.parent, "checkpoint")
 
     def load(self) -> Checkpoint | None:
-        """The last checkpoint; ``ChangefeedError`` if the file holds something else."""
+        """The last checkpoint; raises ``ChangefeedError`` if the file is not one."""
         data = self._storage.read(self.path.name)
         if data is None:
             return None
@@ -66,10 +66,10 @@ class FileCheckpoints:
             return Checkpoint(int(found["checkpoint-ts"]), found["place"])
         except (ValueError, KeyError, TypeError) as error:
             raise ChangefeedError(
-                UNREADABLE, f"{self.path} is no checkpoint ({error}); restore it, or remove it to begin at start-ts"
+                UNREADABLE, f"{self.path} is not a checkpoint ({error}); restore it, or remove it to begin at start-ts"
             ) from error
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Put the file in place."""
+        """Replace the file."""
         data = json.dumps({"checkpoint-ts": checkpoint.ts, "place": checkpoint.place})
         self._storage.put(self.path.name, data.encode())

@@ -1,4 +1,4 @@
-"""Row checksums: is a row still what the database summed up?"""
+"""Row checksums: does a row still have the checksum that the database stored with it?"""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Check = Callable[[RowChange], RowChange]
 
 
 def check_for(options: Options) -> Check | None:
-    """What every row goes through under these options; ``None`` if checksums are not looked at."""
+    """The check of each row under these options; ``None`` if checksums are not checked."""
     if options.integrity_check_level is IntegrityCheck.NONE:
         return None
     return lambda change: checked(change, options)
 
 
 def checked(change: RowChange, options: Options) -> RowChange:
-    """A row whose checksums hold, or one marked as corrupted; raises ``ChangefeedError`` if such rows are refused.
+    """The row, marked as corrupted if a checksum differs; raises ``ChangefeedError`` if such rows are refused.
 
-    A row that came without a checksum passes: the protocol's encoder sums it up if it sends sums.
+    A row without a checksum passes: the encoder computes one if the protocol sends checksums.
     """
     stated = change.checksum
     if stated is None or stated.corrupted or _holds(change, stated, options.time_zone):

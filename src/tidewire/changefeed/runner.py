@@ -8,20 +8,112 @@ checkpoint repeats some changes and loses none.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
 from tidewire.changefeed.checkpoint import Checkpoint, CheckpointStore
-from tidewire.changefeed.columnar import changes_keys, changes_of, up_to
-from tidewire.changefeed.integrity import Check
+from tidewire.changefeed.config.dispatching import dispatching
+from tidewire.changefeed.config.settings import Settings
+from tidewire.changefeed.integrity import Check, check_for
 from tidewire.changefeed.sink.base import Sink
-from tidewire.changefeed.source.base import Resolved, RowBatch, Source, Upstream
-from tidewire.changefeed.tables import Tables
-from tidewire.changefeed.transaction import Transaction
+from tidewire.changefeed.sink.open import open_sink
+from tidewire.changefeed.source.base import Resolved, RowBatch, Source, Upstream, changes_keys, changes_of, up_to
 from tidewire.dispatch import Filter, Verdict, per_table
-from tidewire.model import Ddl, RowChange
+from tidewire.dispatch.statements import type_of
+from tidewire.model import Ddl, DdlType, Op, RowChange, TableName, TableSchema
+
+
+class Tables(Mapping[TableName, TableSchema | None]):
+    """The replicated tables in the order of their first event, with their schemas where known; DDL changes both.
+
+    They decide which topics get watermarks.
+    """
+
+    def __init__(self, tables: Iterable[TableSchema] = ()) -> None:
+        self._tables: dict[TableName, TableSchema | None] = {table.name: table for table in tables}
+
+    def __getitem__(self, name: TableName) -> TableSchema | None:
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[TableName]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def schemas(self) -> dict[TableName, TableSchema]:
+        """The tables whose schema is known."""
+        return {name: table for name, table in self._tables.items() if table is not None}
+
+    def add(self, table: TableSchema) -> None:
+        """Note the table of a row."""
+        self._tables[table.name] = table
+
+    def follow(self, parts: Sequence[Ddl], keeps: Callable[[TableName], bool] = lambda name: True) -> None:
+        """Apply the parts of one statement, which happen at once: tables may swap their names.
+
+        A table is dropped if ``keeps`` refuses its new name.
+        """
+        for part in parts:
+            if part.old_name is not None:
+                self._tables.pop(part.old_name, None)
+        for part in parts:
+            _EFFECTS.get(type_of(part), Tables._alter)(self, part)
+            if part.old_name is not None and not keeps(part.table):
+                self._tables.pop(part.table, None)
+
+    def _alter(self, ddl: Ddl) -> None:
+        if ddl.table in self._tables and ddl.table_schema is not None:
+            self._tables[ddl.table] = ddl.table_schema
+
+    def _appear(self, ddl: Ddl) -> None:
+        self._tables[ddl.table] = ddl.table_schema
+
+    def _vanish(self, ddl: Ddl) -> None:
+        self._tables.pop(ddl.table, None)
+
+    def _vanish_all(self, ddl: Ddl) -> None:
+        schema = ddl.table.schema
+        self._tables = {name: table for name, table in self._tables.items() if name.schema != schema}
+
+
+_EFFECTS: Mapping[int | None, Callable[[Tables, Ddl], None]] = {
+    **dict.fromkeys((DdlType.CREATE_TABLE, DdlType.CREATE_TABLES, DdlType.RECOVER_TABLE), Tables._appear),
+    **dict.fromkeys((DdlType.RENAME_TABLE, DdlType.RENAME_TABLES), Tables._appear),
+    DdlType.DROP_TABLE: Tables._vanish,
+    DdlType.DROP_SCHEMA: Tables._vanish_all,
+}
+
+
+class Transaction:
+    """Holds back the INSERT halves of split UPDATEs until all other rows of their transaction are sent.
+
+    Otherwise rows that swap their keys would be deleted after they were inserted.
+    """
+
+    def __init__(self) -> None:
+        self._ts: int | None = None
+        self._late: list[RowChange] = []
+
+    def add(self, change: RowChange, parts: Iterable[RowChange]) -> Iterator[RowChange]:
+        """Take a change and the parts a filter made of it; yield the rows that can be sent now."""
+        if change.commit_ts != self._ts:
+            yield from self.end()
+            self._ts = change.commit_ts
+        for part in parts:
+            if change.op is Op.UPDATE and part.op is Op.INSERT:
+                self._late.append(part)
+            else:
+                yield part
+
+    def end(self) -> Iterator[RowChange]:
+        """The rows that were held back."""
+        late, self._late = self._late, []
+        self._ts = None
+        yield from late
+
 
 MOST_PENDING = 2048
 """The number of rows that are dispatched together, as in TiCDC."""
@@ -32,7 +124,7 @@ LONGEST_PENDING = 0.015
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a changefeed is doing. ``checkpoint_ts``: all before it is safe; ``resolved_ts``: all before it is read."""
+    """The progress of a changefeed: everything up to ``checkpoint_ts`` is safe, up to ``resolved_ts`` it is read."""
 
     checkpoint_ts: int = 0
     resolved_ts: int = 0
@@ -43,10 +135,10 @@ class Status:
 
 
 class Runner:
-    """Runs one changefeed. ``start_ts`` counts where there is no checkpoint yet; ``target_ts`` is the end.
+    """Runs one changefeed. ``start_ts`` is used if there is no checkpoint yet; ``target_ts`` is the end.
 
-    ``interval`` is the time between two watermarks, in seconds of ``clock``. ``check`` looks at every row's checksum.
-    ``by_columns``: the filter has no rules about single rows, so rows that come in columns need not be taken apart.
+    ``interval`` is the time between two watermarks, in seconds of ``clock``. ``check`` checks the checksum of each row.
+    ``by_columns``: the filter has no rules about single rows, so batches need not be split into rows.
     """
 
     def __init__(
@@ -120,7 +212,7 @@ class Runner:
             self._sink.close()
 
     def _begin(self) -> None:
-        """Go on where the last run was safe; its watermark comes first, since the replay goes back to it."""
+        """Start at the checkpoint. Its watermark is sent first, because the replay starts there."""
         kept = self._checkpoints.load()
         self._checkpoint = kept or Checkpoint(self._source.now() if self._start_ts is None else self._start_ts)
         tables = [table for table in self._source.tables() if self._filter.takes(table)]
@@ -175,7 +267,7 @@ class Runner:
         self._tables.follow(followed, self._filter.rules.matches)
 
     def _send_ddl(self, ddl: Ddl) -> None:
-        """Everything before a statement is safe before it is sent, and it is safe before anything after it."""
+        """Flush everything before a statement, then send the statement, which returns when it is safe."""
         self._send_pending()
         self._sink.flush()
         self._sink.ddl(ddl)
@@ -196,7 +288,7 @@ class Runner:
         self._pending.append(row if self._check is None else self._check(row))
 
     def _send_pending(self) -> None:
-        """Send what waits, the last transaction being complete."""
+        """Send the pending rows; the last transaction is complete."""
         for row in self._transaction.end():
             self._add(row)
         self._hand_over()
@@ -210,7 +302,7 @@ class Runner:
             self._rows += len(pending)
 
     def _advance(self, resolved: Checkpoint) -> None:
-        """Make everything safe, remember that it is, and tell the readers."""
+        """Flush, save the checkpoint, and send a watermark."""
         self._send_pending()
         self._sink.flush()
         self._advanced_at = self._clock()
@@ -222,7 +314,7 @@ class Runner:
 
 
 def _ts(item: Upstream) -> int | None:
-    """The moment of an item; rows in columns are cut to the target before."""
+    """The timestamp of an item; ``None`` for a batch, which is cut at the target elsewhere."""
     return item.ts if isinstance(item, Resolved) else None if isinstance(item, RowBatch) else item.commit_ts
 
 
@@ -232,3 +324,37 @@ _TAKE: Mapping[type[Any], Callable[[Runner, Any], None]] = {
     Ddl: Runner._take_ddl,
     Resolved: Runner._take_resolved,
 }
+
+
+def runner_for(
+    settings: Settings,
+    source: Source,
+    checkpoints: CheckpointStore,
+    *,
+    start_ts: int,
+    target_ts: int | None = None,
+    sink: Sink | None = None,
+) -> Runner:
+    """A runner from checked settings. ``sink`` replaces the sink that the settings name."""
+    kept = checkpoints.load()
+    begins = start_ts if kept is None else kept.ts
+    storage, filter_, check = settings.storage, dispatching(settings).filter, check_for(settings.options)
+    return Runner(
+        source,
+        # The sink is opened last, because it would stay open if a setting were refused.
+        open_sink(settings, begins) if sink is None else sink,
+        filter_,
+        checkpoints,
+        start_ts=start_ts,
+        target_ts=target_ts,
+        interval=settings.watermark_interval if storage is None else storage.flush_interval,
+        check=check,
+        by_columns=not _has_row_rules(settings),
+    )
+
+
+def _has_row_rules(settings: Settings) -> bool:
+    """Do the rules depend on the values of single rows, or change them?"""
+    filters = settings.filter
+    targets = any(rule.target_schema or rule.target_table for rule in settings.dispatchers)
+    return bool(filters.event_filters or filters.ignore_txn_start_ts or settings.column_selectors or targets)

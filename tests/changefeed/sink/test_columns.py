@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from changefeed.pieces import SetClock
-from tidewire.changefeed.columnar import changes_keys, changes_of
+from tidewire.changefeed.config.dispatching import Projection
 from tidewire.changefeed.config.settings import BootstrapSettings
-from tidewire.changefeed.projection import Projection
-from tidewire.changefeed.sink.memory import MemoryQueue
+from tidewire.changefeed.sink.base import MemoryQueue
 from tidewire.changefeed.sink.queue import QueueSink
-from tidewire.changefeed.source.base import RowBatch
+from tidewire.changefeed.source.base import RowBatch, changes_keys, changes_of
 from tidewire.codec import PROTOCOLS, Options, Resources
 from tidewire.dispatch import ColumnSelector, ColumnSelectors, Dispatch, DispatchRule
 from tidewire.model import Index

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidewire.changefeed.config.replica import DispatchRule
 from tidewire.changefeed.config.settings import Settings
-from tidewire.dispatch import (
-    ColumnSelectors,
-    Dispatch,
-    EventFilter,
-    Filter,
-    TableRules,
-)
+from tidewire.dispatch import ColumnSelectors, Dispatch, EventFilter, Filter, TableRules
 from tidewire.dispatch import DispatchRule as RouterRule
+from tidewire.dispatch.per_table import PerTable
 from tidewire.dispatch.table_rules import TablePatterns
 from tidewire.errors import ChangefeedError
-from tidewire.model import TableName, TableSchema
+from tidewire.model import Ddl, RowChange, TableName, TableSchema
 
 ROUTING_INVALID = "CDC:ErrInvalidTableRoutingRule"
 ROUTING_CONFLICT = "CDC:ErrTableRouteConflict"
@@ -98,6 +93,11 @@ class Dispatching:
     routing: Routing
 
     @property
+    def projection(self) -> Projection:
+        """What is sent of an event: the selected columns, under the names that tables have downstream."""
+        return Projection(self.filter.selectors, self.routing)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the rules."""
         return () if self.dispatch is None else self.dispatch.warnings
@@ -136,3 +136,39 @@ def _dispatch(settings: Settings) -> Dispatch:
     )
     protocol = settings.protocol if settings.kind.has_topics else ""
     return Dispatch(settings.topic, rules, protocol=protocol, case_sensitive=settings.case_sensitive)
+
+
+class Projection:
+    """Selects columns and gives tables their names downstream; without arguments it changes nothing.
+
+    Topics and partitions are computed from the original events; only what is sent is projected.
+    """
+
+    def __init__(self, selectors: ColumnSelectors | None = None, routing: Routing = Routing()) -> None:
+        self._selectors = selectors or ColumnSelectors()
+        self._routing = routing
+        self._renamed = PerTable(self._rename)
+
+    def row(self, change: RowChange) -> RowChange:
+        """A change as it is sent."""
+        selected = self._selectors.change(change)
+        table = self._renamed(selected.table)
+        return selected if table is selected.table else replace(selected, table=table)
+
+    def table(self, table: TableSchema) -> TableSchema:
+        """A table as it is sent."""
+        return self._renamed(self._selectors.table(table))
+
+    def ddl(self, ddl: Ddl) -> Ddl:
+        """A statement as it is sent; its text stays."""
+        return replace(
+            ddl,
+            table=self._routing.target(ddl.table),
+            old_name=ddl.old_name and self._routing.target(ddl.old_name),
+            table_schema=ddl.table_schema and self.table(ddl.table_schema),
+            pre_table_schema=ddl.pre_table_schema and self.table(ddl.pre_table_schema),
+        )
+
+    def _rename(self, table: TableSchema) -> TableSchema:
+        name = self._routing.target(table.name)
+        return table if name == table.name else replace(table, name=name)

@@ -6,9 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from tidewire.changefeed.assembly import runner_for
 from tidewire.changefeed.checkpoint import Checkpoint
-from tidewire.changefeed.runner import Runner
+from tidewire.changefeed.runner import Runner, runner_for
 from tidewire.changefeed.service.failure import Failure, code_of, error_text
 from tidewire.changefeed.service.feed import Feed, FeedKey, Progress, unknown
 from tidewire.changefeed.service.lifecycle import Backoff, Life, Move, State, moved, next_try, progressed, struck

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.service.failure import code_of, error_text
-from tidewire.changefeed.sink.opening import open_sink
+from tidewire.changefeed.sink.open import open_sink
 from tidewire.errors import ChangefeedError, TidewireError
 from tidewire.registry import ConfluentRegistry
 

@@ -1,4 +1,4 @@
-"""Rows in columns: the partition of each, without making an object of it."""
+"""The partitions of a batch's rows, computed without an object per row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Share(NamedTuple):
 
 
 def shares(batch: RowBatch, rule: Rule, partitions: int) -> Iterator[Share]:
-    """The rows of each partition, in the order of the batch; none for a partition that gets none."""
+    """The rows of each partition that gets some, in the order of the batch."""
     positions = _POSITIONS[rule.dispatcher](batch, rule) % np.uint64(partitions)
     for number in np.unique(positions):
         yield Share(int(number), batch.rows.filter(pa.array(positions == number)))
@@ -59,7 +59,7 @@ def _table_hash(batch: RowBatch) -> int:
 
 
 def _sums(column: Column, values: pa.Array, rule: Rule, policy: Policy) -> Sequence[int]:
-    """What each value adds to its row's hash; a NULL nothing, or that of its name with ``null``."""
+    """The contribution of each value to its row's hash; NULL adds 0, or the hash of ``null`` if the rule says so."""
     name = zlib.crc32(column.name.encode())
     null = zlib.crc32(b"null", name) if rule.hashes_null else 0
     return [null if text is None else zlib.crc32(text, name) for text in _texts(column, values, policy)]
@@ -79,7 +79,7 @@ _CASTS: Mapping[MySQLType, Sequence[pa.DataType]] = {
     **dict.fromkeys(INTEGERS, (pa.string(), pa.binary())),
     **dict.fromkeys(STRINGS, (pa.binary(),)),
 }
-"""Types whose text Arrow can make, and the way there."""
+"""Types that Arrow can turn into text, and the casts for it."""
 
 _POSITIONS: Mapping[Dispatcher, Callable[[RowBatch, Rule], Numbers]] = {
     Dispatcher.TABLE: _by_table,

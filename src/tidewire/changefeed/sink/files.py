@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
 
-from tidewire.changefeed.sink.partitions import NEW_TOPIC, PartitionCounts
+from tidewire.changefeed.sink.base import NEW_TOPIC, PartitionCounts
 from tidewire.model import Message, Position
 from tidewire.topic.appending import Appending
 from tidewire.topic.files import FileTopics
@@ -17,7 +17,7 @@ from tidewire.topic.segments import checked_topic, partition_folder
 class FileQueue:
     """Topics in a folder. A flush makes segments of what was sent since the last one.
 
-    ``partition_num`` counts for topics that are made; others keep the partitions they have.
+    ``partition_num`` is for new topics; existing ones keep their number of partitions.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class FileQueue:
         self._open.close()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the last segments."""
         self.flush()
 
     def _count(self, topic: str) -> int:

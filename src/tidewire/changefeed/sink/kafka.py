@@ -1,4 +1,4 @@
-"""Kafka as a queue: a changefeed's settings in the words of Kafka's client, its topics, and the messages it sends."""
+"""Kafka as a queue: settings for Kafka's client, topics, and the messages that a changefeed sends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, Final
 
 from tidewire.changefeed.config.settings import Acks, KafkaSettings
-from tidewire.changefeed.sink.partitions import INVALID, NEW_TOPIC, PartitionCounts
+from tidewire.changefeed.sink.base import KAFKA_INVALID, NEW_TOPIC, PartitionCounts
 from tidewire.errors import BrokerError, ChangefeedError, OptionError
 from tidewire.kafka.client import KafkaClient
 from tidewire.kafka.produce import MessageProducer
@@ -18,15 +18,15 @@ UNREACHABLE: Final = "CDC:ErrKafkaNewProducer"
 NOT_CREATED: Final = "CDC:ErrKafkaCreateTopic"
 NOT_SENT: Final = "CDC:ErrKafkaAsyncSendMessage"
 HEADROOM: Final = 128
-"""What TiCDC leaves free below a topic's limit."""
+"""The bytes that TiCDC leaves free below a topic's limit."""
 
 
-def connection(settings: KafkaSettings) -> dict[str, Any]:
-    """How to reach the brokers: what every client of a changefeed is configured with."""
+def client_settings(settings: KafkaSettings) -> dict[str, Any]:
+    """The settings of every client of a changefeed: how to reach the brokers."""
     try:
         security = settings.security.settings(settings.brokers)
     except OptionError as error:
-        raise ChangefeedError(INVALID, f"{error.name}: {error.reason}") from error
+        raise ChangefeedError(KAFKA_INVALID, f"{error.name}: {error.reason}") from error
     return {
         **security,
         "client.id": settings.client_id,
@@ -35,13 +35,13 @@ def connection(settings: KafkaSettings) -> dict[str, Any]:
     }
 
 
-def patience(settings: KafkaSettings) -> float:
-    """How many seconds brokers are waited for."""
+def wait_seconds(settings: KafkaSettings) -> float:
+    """How many seconds to wait for brokers."""
     return max(1.0, settings.dial_timeout + settings.read_timeout)
 
 
-def producing(settings: KafkaSettings) -> dict[str, Any]:
-    """How messages are sent: in order, once, and given up after the retries the changefeed is allowed."""
+def producer_settings(settings: KafkaSettings) -> dict[str, Any]:
+    """The settings of a producer: messages are sent in order and once, and fail after ``max-retry`` retries."""
     tried = _milliseconds(settings.write_timeout) * (settings.max_retry + 1)
     idempotent = settings.required_acks is Acks.ALL
     return {
@@ -60,8 +60,8 @@ def producing(settings: KafkaSettings) -> dict[str, Any]:
 
 
 @contextmanager
-def coded(transient: str, final: str) -> Iterator[None]:
-    """Give the errors of brokers TiCDC's codes: one for those that pass, one for those that do not."""
+def ticdc_codes(transient: str, final: str) -> Iterator[None]:
+    """Raise broker errors with TiCDC's codes: one for transient errors, one for final ones."""
     try:
         yield
     except BrokerError as error:
@@ -69,14 +69,14 @@ def coded(transient: str, final: str) -> Iterator[None]:
 
 
 class KafkaQueue:
-    """Topics of a Kafka cluster. The default topic is there, and its settings are checked, once this is made."""
+    """Topics of a Kafka cluster. Creating this checks the settings, and creates the default topic if it is missing."""
 
     def __init__(self, settings: KafkaSettings, default_topic: str, clock: Callable[[], float] = monotonic) -> None:
         topics = _Topics(settings)
         self._counts = PartitionCounts(topics.partitions, default_topic, settings.partition_num, clock)
         self.message_limit = topics.message_limit(default_topic)
-        with coded(UNREACHABLE, INVALID):
-            self._producer = MessageProducer(connection(settings) | producing(settings))
+        with ticdc_codes(UNREACHABLE, KAFKA_INVALID):
+            self._producer = MessageProducer(client_settings(settings) | producer_settings(settings))
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; it is created if it does not exist."""
@@ -84,12 +84,12 @@ class KafkaQueue:
 
     def send(self, topic: str, partition: int, messages: Iterable[Message]) -> None:
         """Hand messages to the producer; waits if too many are on their way already."""
-        with coded(NOT_SENT, NOT_SENT):
+        with ticdc_codes(NOT_SENT, NOT_SENT):
             self._producer.send(topic, partition, messages)
 
     def flush(self) -> None:
         """Wait until the brokers have acknowledged everything. Raises an error if they do not."""
-        with coded(NOT_SENT, NOT_SENT):
+        with ticdc_codes(NOT_SENT, NOT_SENT):
             self._producer.flush()
 
     def close(self) -> None:
@@ -103,9 +103,9 @@ class _Topics:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._checked = False
-        seconds = patience(settings)
-        with coded(UNREACHABLE, INVALID):
-            self._client = KafkaClient(connection(settings), first_seconds=seconds, later_seconds=seconds)
+        seconds = wait_seconds(settings)
+        with ticdc_codes(UNREACHABLE, KAFKA_INVALID):
+            self._client = KafkaClient(client_settings(settings), first_seconds=seconds, later_seconds=seconds)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; it is created if it does not exist and may be created."""
@@ -114,10 +114,10 @@ class _Topics:
             return found
         if not self._settings.auto_create_topic:
             raise ChangefeedError(
-                INVALID, f"topic {topic} does not exist and auto-create-topic is false; create it or allow it"
+                KAFKA_INVALID, f"topic {topic} does not exist and auto-create-topic is false; create it or allow it"
             )
         self._check_replicas()
-        with coded(NOT_CREATED, NOT_CREATED):
+        with ticdc_codes(NOT_CREATED, NOT_CREATED):
             self._client.create_topic(
                 topic, self._settings.partition_num or NEW_TOPIC, self._settings.replication_factor
             )
@@ -125,29 +125,30 @@ class _Topics:
 
     def message_limit(self, topic: str) -> int:
         """The largest message: ``max-message-bytes``, or less if the topic does not take so much."""
-        with coded(UNREACHABLE, INVALID):
+        with ticdc_codes(UNREACHABLE, KAFKA_INVALID):
             limit = self._client.topic_setting(topic, "max.message.bytes")
         wanted = self._settings.max_message_bytes
         return wanted if limit is None else max(1, min(wanted, int(limit) - HEADROOM))
 
     def _found(self, topic: str) -> int:
         """The partitions of a topic, 0 if there is no such topic."""
-        with coded(UNREACHABLE, INVALID):
+        with ticdc_codes(UNREACHABLE, KAFKA_INVALID):
             known = self._client.topics([topic]).get(topic)
         return 0 if known is None else len(known.partitions)
 
     def _check_replicas(self) -> None:
-        """If all replicas must acknowledge, there must be as many as the brokers insist on."""
+        """With ``required-acks`` -1, a new topic needs at least ``min.insync.replicas`` replicas."""
         if self._settings.required_acks is not Acks.ALL or self._checked:
             return
         self._checked = True
-        with coded(UNREACHABLE, INVALID):
+        with ticdc_codes(UNREACHABLE, KAFKA_INVALID):
             least = self._client.broker_setting("min.insync.replicas")
         factor = self._settings.replication_factor
         if least is not None and factor < int(least):
             raise ChangefeedError(
-                INVALID,
-                f"replication-factor is {factor}, but brokers want min.insync.replicas={least} and required-acks is -1",
+                KAFKA_INVALID,
+                f"replication-factor is {factor}, but with required-acks -1 the brokers want "
+                f"min.insync.replicas={least}; set replication-factor to at least {least}",
             )
 
 

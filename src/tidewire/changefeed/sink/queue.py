@@ -1,20 +1,89 @@
-"""The sink for queues: changes to messages, each in the topic and partition TiCDC's rules give it."""
+"""The sink for queues: changes to messages, each in the topic and partition that TiCDC's rules give it.
+
+Protocol Simple also sends the schema of a table: before its first row, then at intervals while the table has rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from time import monotonic
+from typing import NamedTuple
 
-from tidewire.changefeed.columnar import changes_of
+from tidewire.changefeed.config.dispatching import Projection
 from tidewire.changefeed.config.settings import BootstrapSettings
-from tidewire.changefeed.projection import Projection
 from tidewire.changefeed.sink.base import Queue
-from tidewire.changefeed.sink.bootstrap import Bootstraps, Due
-from tidewire.changefeed.source.base import RowBatch
+from tidewire.changefeed.source.base import RowBatch, changes_of
 from tidewire.codec import Encoder, Options, Resources, protocol
 from tidewire.dispatch import Address, Broadcast, Dispatch, Dispatcher
 from tidewire.model import Bootstrap, Ddl, Event, Message, RowChange, TableName, TableSchema, Watermark
+
+CHECK_SECONDS = 5.0
+SILENCE_CHECK_SECONDS = 30.0
+SILENT_SECONDS = 30 * 60.0
+"""A table without rows for this long is forgotten; its next row counts as the first one."""
+
+
+class Due(NamedTuple):
+    """A schema that is due to be sent to a topic."""
+
+    topic: str
+    table: TableSchema
+
+
+@dataclass(slots=True)
+class _Table:
+    schema: TableSchema
+    topic: str
+    sent: float
+    active: float
+    rows: int = 0
+
+
+class Bootstraps:
+    """Remembers for each table when its schema was sent, and how many rows ago."""
+
+    def __init__(self, settings: BootstrapSettings, clock: Callable[[], float] = monotonic) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._tables: dict[int | TableName, _Table] = {}
+        self._checked = self._swept = clock()
+
+    def note(self, table: TableSchema, topic: str, rows: int = 1) -> Due | None:
+        """Note rows of a table; return the schema if it must be sent before them."""
+        key = _key(table)
+        now, known = self._clock(), self._tables.get(key)
+        if known is None:
+            self._tables[key] = _Table(table, topic, now, now, rows)
+            return Due(topic, table)
+        known.schema, known.active = table, now
+        known.rows += rows
+        return None
+
+    def changed(self, table: TableSchema) -> None:
+        """Note the new schema of a table; it is sent from now on."""
+        known = self._tables.get(_key(table))
+        if known is not None:
+            known.schema = table
+
+    def again(self) -> Iterator[Due]:
+        """Yield the schemas that are due again; checks at most every few seconds, however often it is called."""
+        now = self._clock()
+        if now - self._swept >= SILENCE_CHECK_SECONDS:
+            self._swept = now
+            self._tables = {key: table for key, table in self._tables.items() if now - table.active < SILENT_SECONDS}
+        if now - self._checked < CHECK_SECONDS:
+            return
+        self._checked = now
+        for table in self._tables.values():
+            if now - table.sent >= self._settings.interval_seconds or table.rows >= self._settings.message_count:
+                table.sent, table.rows = now, 0
+                yield Due(table.topic, table.schema)
+
+
+def _key(table: TableSchema) -> int | TableName:
+    return table.name if table.table_id is None else table.table_id
+
 
 _PACKING = frozenset({"open-protocol", "craft"})
 """Protocols with several rows in a message: only rows with the same partition key share one."""
@@ -26,7 +95,7 @@ _BY_TOPIC = frozenset({"avro"})
 class QueueSink:
     """Dispatches and encodes changes and sends them to a queue.
 
-    Topics and partitions are computed from whole rows and their own names; ``projection`` says what is sent of them.
+    Topics and partitions are computed from whole rows under their upstream names; ``projection`` is applied after.
     """
 
     def __init__(
@@ -50,18 +119,18 @@ class QueueSink:
         self._encoders: dict[str, Encoder] = {}
         self._packs = name in _PACKING
         self._at_start = bootstrap.all_at_start
-        says_schemas = bootstrap.enabled and self._codec.capabilities(options).bootstrap
-        self._bootstraps = Bootstraps(bootstrap, clock) if says_schemas else None
+        sends_schemas = bootstrap.enabled and self._codec.capabilities(options).bootstrap
+        self._bootstraps = Bootstraps(bootstrap, clock) if sends_schemas else None
 
     def begin(self, tables: Sequence[TableSchema]) -> None:
-        """Tell the schema of every table, where that is wanted at the start."""
+        """Send the schema of every table, if the configuration wants that at the start."""
         if self._bootstraps is not None and self._at_start:
             for table in tables:
                 topic = self._dispatch.topic_of(table.name)
                 self._bootstrap(self._bootstraps.note(self._projection.table(table), topic, rows=0))
 
     def rows(self, changes: Sequence[RowChange]) -> None:
-        """Send changes. In a partition they keep their order, or that of their key where rows share messages."""
+        """Send changes. A partition keeps their order, or the order per partition key if rows share messages."""
         self._repeat_bootstraps()
         groups: dict[tuple[str, int, str], list[Event]] = {}
         for change in changes:
@@ -69,7 +138,7 @@ class QueueSink:
             selected = self._projection.row(change)
             if self._bootstraps is not None:
                 due = self._bootstraps.note(selected.table, topic)
-                for number in self._told(due):
+                for number in self._bootstrap_partitions(due):
                     groups.setdefault((topic, number, ""), []).append(Bootstrap(selected.table))
             number = self._dispatch.partition(change, self._queue.partitions(topic))
             key = self._dispatch.partition_key(change) if self._packs else ""
@@ -99,10 +168,10 @@ class QueueSink:
 
     def ddl(self, ddl: Ddl) -> None:
         """Send a statement and wait until it is safe."""
-        told = self._projection.ddl(ddl)
-        self._send(self._broadcast.ddl(ddl, self._queue.partitions), told)
-        if self._bootstraps is not None and told.table_schema is not None:
-            self._bootstraps.changed(told.table_schema)
+        sent = self._projection.ddl(ddl)
+        self._send(self._broadcast.ddl(ddl, self._queue.partitions), sent)
+        if self._bootstraps is not None and sent.table_schema is not None:
+            self._bootstraps.changed(sent.table_schema)
         self._queue.flush()
 
     def watermark(self, ts: int, tables: Iterable[TableName]) -> None:
@@ -115,7 +184,7 @@ class QueueSink:
         self._queue.flush()
 
     def close(self) -> None:
-        """Let go of the queue."""
+        """Close the queue."""
         self._queue.close()
 
     def _send(self, addresses: Iterable[Address], event: Event) -> None:
@@ -139,9 +208,9 @@ class QueueSink:
 
     def _bootstrap(self, due: Due | None) -> None:
         if due is not None:
-            self._send((Address(due.topic, number) for number in self._told(due)), Bootstrap(due.table))
+            self._send((Address(due.topic, number) for number in self._bootstrap_partitions(due)), Bootstrap(due.table))
 
-    def _told(self, due: Due | None) -> range:
+    def _bootstrap_partitions(self, due: Due | None) -> range:
         """The partitions that get a schema."""
         if due is None:
             return range(0)

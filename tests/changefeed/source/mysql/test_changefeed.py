@@ -12,7 +12,7 @@ from changefeed.source.mysql.test_types import CASES
 from integration.mariadb import MariaDB
 from tidewire.changefeed.checkpoint import FileCheckpoints, MemoryCheckpoints
 from tidewire.changefeed.runner import Runner
-from tidewire.changefeed.sink.memory import MemoryQueue
+from tidewire.changefeed.sink.base import MemoryQueue
 from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.changefeed.source import open_source
 from tidewire.codec import Options, protocol

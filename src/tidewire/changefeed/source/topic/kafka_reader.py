@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tidewire.changefeed.config.settings import KafkaSettings
-from tidewire.changefeed.sink.kafka import UNREACHABLE, coded, connection, patience
+from tidewire.changefeed.sink.kafka import UNREACHABLE, client_settings, ticdc_codes, wait_seconds
 from tidewire.changefeed.source.topic.watermark_buffer import Partition
 from tidewire.errors import ChangefeedError
 from tidewire.kafka.client import KafkaClient, Offsets, PartitionId
@@ -22,14 +22,14 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings, names: Sequence[str]) -> None:
         self._names = names
-        words, seconds = connection(settings), patience(settings)
-        with coded(UNREACHABLE, UNREACHABLE):
+        words, seconds = client_settings(settings), wait_seconds(settings)
+        with ticdc_codes(UNREACHABLE, UNREACHABLE):
             self._client = KafkaClient(words, first_seconds=seconds, later_seconds=seconds)
             self._follower = Follower(words)
 
     def partitions(self) -> Sequence[Partition]:
         """The partitions there are now."""
-        with coded(UNREACHABLE, UNREACHABLE):
+        with ticdc_codes(UNREACHABLE, UNREACHABLE):
             topics = self._client.topics(self._names)
         return [Partition(name, number) for name in self._names if name in topics for number in topics[name].partitions]
 
@@ -40,7 +40,7 @@ class KafkaReader:
     def read(self, offsets: Mapping[Partition, int]) -> Iterator[tuple[Position, Message]]:
         """Some of what comes next in each partition."""
         places: dict[PartitionId, int] = dict(offsets.items())
-        with coded(UNREACHABLE, UNREACHABLE):
+        with ticdc_codes(UNREACHABLE, UNREACHABLE):
             return self._follower.read(places, AT_ONCE, _WAIT_SECONDS)
 
     def ends(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
@@ -52,7 +52,7 @@ class KafkaReader:
         self._follower.close()
 
     def _offsets(self, partitions: Iterable[Partition]) -> Mapping[Partition, Offsets]:
-        with coded(UNREACHABLE, UNREACHABLE):
+        with ticdc_codes(UNREACHABLE, UNREACHABLE):
             wanted = list(partitions)
             found = self._client.offsets(wanted)
         lacking = next((place for place in wanted if place not in found), None)

@@ -17,9 +17,8 @@ from changefeed.pieces import SetClock, create, delete, insert, table, update
 from object_stores import S3, s3_server
 from tidewire.changefeed.config.settings import StorageSettings
 from tidewire.changefeed.service.failure import code_of
-from tidewire.changefeed.sink.opening import open_sink
-from tidewire.changefeed.sink.storage.records import records_for
-from tidewire.changefeed.sink.storage.sink import StorageSink
+from tidewire.changefeed.sink.open import open_sink
+from tidewire.changefeed.sink.storage import StorageSink, records_for
 from tidewire.codec import Options, Resources
 from tidewire.codec.storage_sink.csv_config import CsvConfig
 from tidewire.codec.storage_sink.layout import DateSeparator

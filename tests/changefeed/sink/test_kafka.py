@@ -16,12 +16,12 @@ from changefeed.pieces import SetClock
 from integration.certificates import Authority
 from integration.kafka import BrokerSecurity, Cluster, kafka
 from integration.kafka_topics import ends
-from tidewire.changefeed.assembly import runner_for
 from tidewire.changefeed.checkpoint import MemoryCheckpoints
 from tidewire.changefeed.config.settings import Acks, KafkaSettings
 from tidewire.changefeed.config.validate import Request, validate
-from tidewire.changefeed.sink.kafka import HEADROOM, KafkaQueue, connection, producing
-from tidewire.changefeed.sink.partitions import REFRESH_SECONDS
+from tidewire.changefeed.runner import runner_for
+from tidewire.changefeed.sink.base import REFRESH_SECONDS
+from tidewire.changefeed.sink.kafka import HEADROOM, KafkaQueue, client_settings, producer_settings
 from tidewire.changefeed.source import Resolved, open_source
 from tidewire.errors import ChangefeedError
 from tidewire.kafka.settings import Sasl, Security, Tls
@@ -245,12 +245,12 @@ def test_settings_are_put_in_the_clients_words() -> None:
     security = Security(Tls("ca.pem", insecure_skip_verify=True), Sasl("SCRAM-SHA-512", "u", Secret("p")))
     secure = replace(plain, security=security)
 
-    assert connection(plain)["bootstrap.servers"] == "a:1,b:2"
-    assert connection(plain)["security.protocol"] == "PLAINTEXT"
-    words = connection(secure)
+    assert client_settings(plain)["bootstrap.servers"] == "a:1,b:2"
+    assert client_settings(plain)["security.protocol"] == "PLAINTEXT"
+    words = client_settings(secure)
     assert (words["security.protocol"], words["ssl.ca.location"]) == ("SASL_SSL", "ca.pem")
     assert (words["sasl.mechanism"], words["sasl.username"], words["sasl.password"]) == ("SCRAM-SHA-512", "u", "p")
     assert words["enable.ssl.certificate.verification"] == "false"
-    assert producing(plain)["enable.idempotence"] is True
-    assert producing(plain)["message.timeout.ms"] == 3000
-    assert producing(replace(plain, required_acks=Acks.LEADER))["enable.idempotence"] is False
+    assert producer_settings(plain)["enable.idempotence"] is True
+    assert producer_settings(plain)["message.timeout.ms"] == 3000
+    assert producer_settings(replace(plain, required_acks=Acks.LEADER))["enable.idempotence"] is False

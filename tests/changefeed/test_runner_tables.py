@@ -1,4 +1,4 @@
-"""The rows of a transaction come in an order in which no key is taken before it is free."""
+"""What the runner keeps in mind: the replicated tables, and the rows of a transaction in the order they are sent."""
 
 from __future__ import annotations
 
@@ -7,10 +7,45 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from changefeed.pieces import table
+from tidewire.changefeed.runner import Tables, Transaction
 from tidewire.changefeed.source.mysql.last_change_per_row import Change, net_effect
-from tidewire.changefeed.transaction import Transaction
 from tidewire.dispatch import split
-from tidewire.model import Column, Op, Row, RowChange, TableName, TableSchema
+from tidewire.model import Column, Ddl, DdlType, Op, Row, RowChange, TableName, TableSchema
+
+
+def renamed(old: str, new: str) -> Ddl:
+    after = table(new)
+    return Ddl(after.name, 10, "RENAME …", DdlType.RENAME_TABLES, table_schema=after, old_name=TableName("test", old))
+
+
+def names(tables: Tables) -> set[str]:
+    return {name.table for name in tables}
+
+
+def test_tables_can_change_names_with_each_other() -> None:
+    tables = Tables([table("a"), table("b")])
+
+    tables.follow([renamed("a", "b"), renamed("b", "a")])
+
+    assert names(tables) == {"a", "b"}
+
+
+def test_a_table_that_gets_a_name_nobody_wants_is_gone() -> None:
+    tables = Tables([table("a"), table("b")])
+
+    tables.follow([renamed("a", "tmp_a")], lambda name: not name.table.startswith("tmp"))
+
+    assert names(tables) == {"b"}
+
+
+def test_a_dropped_schema_takes_its_tables_along() -> None:
+    tables = Tables([table("a"), table("b", schema="other")])
+
+    tables.follow([Ddl(TableName("test", ""), 10, "DROP DATABASE test", DdlType.DROP_SCHEMA)])
+
+    assert names(tables) == {"b"}
+
 
 TABLE = TableSchema.build(
     TableName("test", "p"), [Column.of("id", "bigint", primary_key=True), Column.of("v", "bigint", nullable=True)]

@@ -1,4 +1,4 @@
-"""Old files go when the clock strikes, and nothing else does."""
+"""Old files are deleted when the cron expression is due, and nothing else is."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 
 from changefeed.pieces import insert
 from tidewire.changefeed.config.settings import StorageSettings
-from tidewire.changefeed.sink.storage.cron import Cron
-from tidewire.changefeed.sink.storage.expiry import is_older
-from tidewire.changefeed.sink.storage.records import records_for
-from tidewire.changefeed.sink.storage.sink import StorageSink
+from tidewire.changefeed.sink.cleanup import Cron, is_older
+from tidewire.changefeed.sink.storage import StorageSink, records_for
 from tidewire.codec import Options, Resources
 from tidewire.codec.storage_sink.layout import DateSeparator
 from tidewire.errors import ChangefeedError
@@ -22,7 +20,7 @@ DAY = datetime(2026, 11, 16)
 
 
 @pytest.mark.parametrize(
-    ("spec", "after", "until", "strikes"),
+    ("spec", "after", "until", "due"),
     [
         ("0 0 2 * * *", DAY.replace(hour=1), DAY.replace(hour=2), True),
         ("0 0 2 * * *", DAY.replace(hour=2), DAY.replace(hour=23), False),
@@ -33,8 +31,8 @@ DAY = datetime(2026, 11, 16)
         ("0 30 1-3 16 11 0,2", DAY, DAY.replace(hour=23), False),
     ],
 )
-def test_the_clock_strikes_as_it_is_told(spec: str, after: datetime, until: datetime, strikes: bool) -> None:
-    assert Cron.parse(spec).strikes(after, until) is strikes
+def test_a_cron_expression_is_due_at_its_times(spec: str, after: datetime, until: datetime, due: bool) -> None:
+    assert Cron.parse(spec).is_due(after, until) is due
 
 
 @pytest.mark.parametrize("spec", ["", "0 0 2 * *", "61 0 2 * * *", "x 0 2 * * *", "0 0 5-2 * * *"])

@@ -10,33 +10,30 @@ from urllib.parse import urlencode
 from tidewire.changefeed.config.dispatching import dispatching
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.uri import SinkKind, SinkURI
-from tidewire.changefeed.projection import Projection
-from tidewire.changefeed.sink.base import Queue, Sink
-from tidewire.changefeed.sink.blackhole import BlackholeSink
+from tidewire.changefeed.sink.base import BlackholeSink, Queue, Sink
 from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.codec import Options, Resources
 from tidewire.errors import ChangefeedError, MissingExtra
 from tidewire.storage import Storage, known_parameters, open_storage
 
-UNKNOWN = "CDC:ErrSinkURIInvalid"
+URI_INVALID = "CDC:ErrSinkURIInvalid"
 
 
 def open_sink(settings: Settings, start_ts: int) -> Sink:
-    """The sink of a changefeed that begins at a moment; connects where there is something to connect to."""
+    """The sink of a changefeed that begins at ``start_ts``, connected if it needs a connection."""
     opened = _SINKS.get(settings.kind)
     if opened is None:
-        raise ChangefeedError(UNKNOWN, f"{settings.uri} has no sink here; known are {', '.join(_SINKS)}")
+        raise ChangefeedError(URI_INVALID, f"{settings.uri} has no sink in tidewire; it has {', '.join(_SINKS)}")
     return opened(settings, start_ts)
 
 
 def queue_sink(settings: Settings, queue: Queue, options: Options | None = None) -> QueueSink:
-    """The sink that sends to a queue of the caller's, by the rules of some settings."""
+    """A sink that sends to the caller's queue, by the rules of some settings."""
     options = options or settings.options
     parsed = dispatching(settings)
     if parsed.dispatch is None:
-        raise ChangefeedError(UNKNOWN, f"{settings.uri} names no topic")
-    projection = Projection(parsed.filter.selectors, parsed.routing)
-    return QueueSink(queue, parsed.dispatch, options, Resources.of(options), settings.bootstrap, projection)
+        raise ChangefeedError(URI_INVALID, f"{settings.uri} names no topic")
+    return QueueSink(queue, parsed.dispatch, options, Resources.of(options), settings.bootstrap, parsed.projection)
 
 
 def _kafka(settings: Settings, _: int) -> Sink:
@@ -62,19 +59,12 @@ def _file_topic(settings: Settings, _: int) -> Sink:
 
 
 def _storage(settings: Settings, start_ts: int) -> Sink:
-    from tidewire.changefeed.sink.storage.records import records_for
-    from tidewire.changefeed.sink.storage.sink import StorageSink
+    from tidewire.changefeed.sink.storage import StorageSink, records_for
 
-    files, parsed = settings.storage, dispatching(settings)
+    files = settings.storage
     assert files is not None
     records = records_for(settings.protocol, files, settings.options, Resources.of(settings.options))
-    return StorageSink(
-        _store(settings.uri, files.folder),
-        records,
-        files,
-        start_ts,
-        Projection(parsed.filter.selectors, parsed.routing),
-    )
+    return StorageSink(_store(settings.uri, files.folder), records, files, start_ts, dispatching(settings).projection)
 
 
 def _store(uri: SinkURI, folder: str) -> Storage:

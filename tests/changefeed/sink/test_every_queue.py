@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from changefeed.pieces import SetClock
-from tidewire.changefeed.sink.base import Queue
+from tidewire.changefeed.sink.base import REFRESH_SECONDS, MemoryQueue, PartitionCounts, Queue
 from tidewire.changefeed.sink.files import FileQueue
-from tidewire.changefeed.sink.memory import MemoryQueue
-from tidewire.changefeed.sink.partitions import REFRESH_SECONDS, PartitionCounts
 from tidewire.errors import ChangefeedError
 from tidewire.model import Message
 from tidewire.topic.files import FileTopics, messages_of

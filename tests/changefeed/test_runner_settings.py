@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from changefeed.pieces import ListSource, create, insert, table
-from tidewire.changefeed.assembly import runner_for
 from tidewire.changefeed.checkpoint import FileCheckpoints, MemoryCheckpoints
 from tidewire.changefeed.config.replica import from_toml
 from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.validate import Request, validate
-from tidewire.changefeed.sink.memory import MemoryQueue
-from tidewire.changefeed.sink.opening import queue_sink
+from tidewire.changefeed.runner import runner_for
+from tidewire.changefeed.sink.base import MemoryQueue
+from tidewire.changefeed.sink.open import queue_sink
 from tidewire.changefeed.source import Resolved, RowBatch, open_source
 from tidewire.codec import Options, Resources, protocol
 from tidewire.codec.options import LargeMessage
