@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from changefeed.pieces import table
 from tidewire.changefeed.runner import Tables, Transaction
-from tidewire.changefeed.source.mysql.last_change_per_row import Change, net_effect
+from tidewire.changefeed.source.mysql.follower import Change, net_effect
 from tidewire.dispatch import split
 from tidewire.model import Column, Ddl, DdlType, Op, Row, RowChange, TableName, TableSchema
 

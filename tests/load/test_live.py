@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidewire.changefeed.source.mysql.catalog import table_of
 from tidewire.changefeed.source.mysql.connection import Answer
+from tidewire.changefeed.source.mysql.server import table_of
 from tidewire.load.live import Begun, KeyRange, LiveChunk, LiveTable, begun, ranges_between
 from tidewire.load.live_tidb import split_column
 from tidewire.load.rows import Rows

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from tidewire.changefeed.source.mysql.answers import asked_as_text, full_name
-from tidewire.changefeed.source.mysql.catalog import table_of
 from tidewire.changefeed.source.mysql.connection import Answer, ConnectionLost, Refusal, Session
-from tidewire.changefeed.source.mysql.snapshot import TableChanged
+from tidewire.changefeed.source.mysql.dialect import full_name
+from tidewire.changefeed.source.mysql.server import table_of
+from tidewire.changefeed.source.mysql.snapshot import TableChanged, asked_as_text
 from tidewire.changefeed.source.mysql.statements import Wanted
 from tidewire.changefeed.source.mysql.uri import Settings, read_uri
 from tidewire.ddl.quoting import quoted

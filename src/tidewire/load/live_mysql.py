@@ -1,7 +1,7 @@
 """A live MySQL or MariaDB server: all tables as of one consistent snapshot, read by the session that holds it.
 
 These servers have no TSO. A changefeed makes timestamps of the seconds in the log and of the order of transactions
-(:mod:`tidewire.changefeed.source.mysql.clock`). The load reads the last seconds of the log before its snapshot as a
+(:mod:`tidewire.changefeed.source.mysql.position`). The load reads the last seconds of the log before its snapshot as a
 changefeed does, and so finds the timestamp that the last transaction in the snapshot has in the topic. That is its ts:
 no change up to the snapshot is later, and each one after it is. If nothing was logged in these seconds, the ts is the
 end of the last second that was certainly over. DDL can count as several transactions, so a snapshot is taken only if
@@ -20,11 +20,9 @@ from threading import Event
 from typing import Final
 
 from tidewire.changefeed.source.mysql.binlog import events_between
-from tidewire.changefeed.source.mysql.clock import at_second, settled_before
-from tidewire.changefeed.source.mysql.connection import Session
-from tidewire.changefeed.source.mysql.follower import Follower, State
-from tidewire.changefeed.source.mysql.retry import Retries
-from tidewire.changefeed.source.mysql.schemas import Schemas
+from tidewire.changefeed.source.mysql.connection import Retries, Session
+from tidewire.changefeed.source.mysql.follower import Follower
+from tidewire.changefeed.source.mysql.position import Schemas, State, at_second, settled_before
 from tidewire.changefeed.source.mysql.server import ServerInfo, look_at
 from tidewire.changefeed.source.mysql.snapshot import (
     Snapshot,

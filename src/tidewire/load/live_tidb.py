@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
-from tidewire.changefeed.source.mysql.answers import full_name
-from tidewire.changefeed.source.mysql.catalog import definition, table_names
 from tidewire.changefeed.source.mysql.connection import Refusal, Session
+from tidewire.changefeed.source.mysql.dialect import full_name
+from tidewire.changefeed.source.mysql.server import definition, table_names
 from tidewire.changefeed.source.mysql.uri import Settings
 from tidewire.ddl.quoting import quoted
 from tidewire.errors import ChangefeedError, LoadError

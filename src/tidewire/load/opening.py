@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidewire.changefeed.source.mysql.catalog import table_names
 from tidewire.changefeed.source.mysql.connection import Session
+from tidewire.changefeed.source.mysql.server import table_names
 from tidewire.changefeed.source.mysql.statements import Wanted
 from tidewire.errors import LoadError, OptionError
 from tidewire.load.live import server_errors, server_of, text

@@ -11,8 +11,7 @@ import pytest
 
 from changefeed.source.mysql.reading import ddls, rows
 from tidewire.changefeed.source.base import Resolved, Upstream
-from tidewire.changefeed.source.mysql.clock import at_second, settled_before
-from tidewire.changefeed.source.mysql.events import (
+from tidewire.changefeed.source.mysql.binlog import (
     Begin,
     BinlogEvent,
     Commit,
@@ -24,8 +23,9 @@ from tidewire.changefeed.source.mysql.events import (
     TableMap,
     WireColumn,
 )
-from tidewire.changefeed.source.mysql.follower import Follower, Server, State
-from tidewire.changefeed.source.mysql.schemas import Schemas
+from tidewire.changefeed.source.mysql.follower import Follower
+from tidewire.changefeed.source.mysql.position import Schemas, State, at_second, settled_before
+from tidewire.changefeed.source.mysql.server import Server
 from tidewire.changefeed.source.mysql.statements import Dialect
 from tidewire.errors import ChangefeedError
 from tidewire.model import TableName

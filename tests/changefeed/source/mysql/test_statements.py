@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidewire.changefeed.source.mysql.schemas import Schemas, schemas_from_plain, schemas_to_plain
+from tidewire.changefeed.source.mysql.position import Schemas, schemas_from_plain, schemas_to_plain
 from tidewire.changefeed.source.mysql.statements import Dialect, follow
 from tidewire.errors import ChangefeedError
 from tidewire.model import Ddl, DdlType, TableName, TableSchema

@@ -1,7 +1,7 @@
-"""The binary log of a server as events; the one place that knows the replication library.
+"""The binary log of a server as events; only this module knows the replication library.
 
-The library connects, asks for the log and takes its events apart. Values in rows are left to ``images``, because the
-library's own forget zero dates, ENUM indexes and the signs of fractions.
+The library connects, reads the log and decodes its events. Rows are left to ``row_values``, because the library loses
+zero dates, ENUM indexes and the signs of fractions.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 import struct
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from tidewire.changefeed.source.mysql.charsets import decoder
 from tidewire.changefeed.source.mysql.connection import (
     ConnectionLost,
     Refusal,
@@ -22,30 +22,108 @@ from tidewire.changefeed.source.mysql.connection import (
     driver,
     translated_errors,
 )
-from tidewire.changefeed.source.mysql.events import (
-    Begin,
-    BinlogEvent,
-    Commit,
-    Idle,
-    Prepared,
-    Query,
-    Rotate,
-    Rows,
-    TableMap,
-    WireColumn,
-)
-from tidewire.changefeed.source.mysql.follower import State
-from tidewire.changefeed.source.mysql.schemas import Schemas
+from tidewire.changefeed.source.mysql.position import Schemas, State
 from tidewire.changefeed.source.mysql.server import ServerInfo
+from tidewire.changefeed.source.mysql.stored_values import decoder
 from tidewire.changefeed.source.mysql.uri import Settings
 from tidewire.errors import ChangefeedError
 from tidewire.model import TableName
 
+
+@dataclass(frozen=True, slots=True)
+class WireColumn:
+    """A column as a table map describes it.
+
+    ``size`` depends on the type: the bytes of a length or of a number, or the length of a string. ``name``,
+    ``unsigned`` and ``charset`` are ``None`` if the server does not log them.
+    """
+
+    type: int
+    size: int = 0
+    precision: int = 0
+    scale: int = 0
+    name: str | None = None
+    unsigned: bool | None = None
+    charset: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A group of events begins. ``alone``: it is one statement, without an event for its end."""
+
+    gtid: str | None
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The text of a statement, and the database it ran in."""
+
+    schema: str
+    text: str
+    seconds: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """The shape of a table whose rows come next."""
+
+    table_id: int
+    name: TableName
+    columns: tuple[WireColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Packed rows of a table. ``before`` and ``after`` are bitmaps of the columns in each image; ``None``: no image."""
+
+    table_id: int
+    before: bytes | None
+    after: bytes | None
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The group took effect."""
+
+    seconds: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The group waits for the second phase of a distributed transaction."""
+
+    xid: str
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rotate:
+    """The log continues in another file."""
+
+    file: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """All of the log has been read for now; ``end`` is its position."""
+
+    file: str
+    end: int
+
+
+BinlogEvent: TypeAlias = Begin | Query | TableMap | Rows | Commit | Prepared | Rotate | Idle
+
+
 HEARTBEAT_SECONDS = 1
 SILENT_SECONDS = 15
-"""The seconds without any event or heartbeat after which a server counts as lost."""
+"""A server counts as lost after so many seconds without an event or a heartbeat."""
 
-_FATAL = 1236
+_PURGED = 1236
 _STANDALONE = 1
 _HEADER = 20
 _QUERY_HEADER = 13
@@ -54,17 +132,17 @@ _UNREADABLE: Mapping[int, str] = {
     39: "binlog_row_value_options",
     **dict.fromkeys(range(165, 172), "log_bin_compress"),
 }
-"""Events that hold rows in a form we do not read, and the setting that makes them."""
+"""Types of events whose rows cannot be read, and the server's setting that causes them."""
 
 Collations = Mapping[int, str]
 """The charset of each collation's number."""
 
-# What the library has to say of broken connections is said by us; it need not print it.
+# Broken connections are reported by us, so the library need not print them.
 logging.getLogger("pymysqlreplication").addHandler(logging.NullHandler())
 
 
 class Binlog:
-    """A connection to a server's log, from a state on. With ``by_gtid`` the place is found by its transaction ids."""
+    """A connection to a server's log, from a state on. ``by_gtid``: the position is found by transaction ids."""
 
     def __init__(self, settings: Settings, state: State, mariadb: bool, collations: Collations, by_gtid: bool) -> None:
         self._settings = settings
@@ -72,7 +150,7 @@ class Binlog:
         self._collations = collations
         self._library = driver("pymysqlreplication", "mysql-replication")
         self._connections: list[Any] = []
-        found_by = (
+        position = (
             {"auto_position": state.gtid, "is_mariadb": mariadb}
             if by_gtid
             else {"log_file": state.file, "log_pos": state.position, "resume_stream": True}
@@ -85,11 +163,11 @@ class Binlog:
             filter_non_implemented_events=False,
             enable_logging=False,
             pymysql_wrapper=self._connect,
-            **found_by,
+            **position,
         )
 
     def _connect(self, **arguments: Any) -> Any:
-        """Connect for the library, which would do it again by itself where we would rather know."""
+        """Connect for the library, but refuse to reconnect, so that a broken connection is noticed."""
         if len(self._connections) == 2:
             raise ConnectionLost(f"{self._settings.address}: the connection broke")
         database = arguments.pop("db", None)  # the driver's old name for it
@@ -98,7 +176,7 @@ class Binlog:
         return connection
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         for connection in self._connections:
             close(connection)
 
@@ -113,30 +191,30 @@ class Binlog:
             except (ValueError, LookupError, TypeError, AssertionError, struct.error) as error:
                 raise ChangefeedError(
                     "CDC:ErrMySQLInvalidConfig",
-                    f"the binary log of {self._settings.address} cannot be read after "
-                    f"{self._reader.log_file}:{self._reader.log_pos}, a compressed column may be the reason: {error!r}",
+                    f"the binary log of {self._settings.address} cannot be read after {self._reader.log_file}:"
+                    f"{self._reader.log_pos}, perhaps because of a compressed column: {error!r}",
                 ) from error
             if event is None:
                 raise ConnectionLost(f"{self._settings.address}: the server ended the log")
-            taken = self._taken(event)
-            if taken is not None:
-                yield taken
+            converted = self._converted(event)
+            if converted is not None:
+                yield converted
 
     def _refused(self, refusal: Refusal) -> ChangefeedError:
-        if refusal.code == _FATAL:
+        if refusal.code == _PURGED:
             return ChangefeedError(
                 "CDC:ErrStartTsBeforeGC",
                 f"the binary log of {self._settings.address} cannot be read from {self._state.file}:"
-                f"{self._state.position} on, the server has purged it: {refusal.message}; begin with a new snapshot, "
-                "and let the server keep its logs for longer",
+                f"{self._state.position} on, because the server has purged it: {refusal.message}; begin with a new "
+                "snapshot, and let the server keep its logs for longer",
             )
         return ChangefeedError(
             "CDC:ErrMySQLConnectionError", f"{self._settings.address}: {refusal.message} ({refusal.code})"
         )
 
-    def _taken(self, event: Any) -> BinlogEvent | None:
-        take = _TAKEN.get(type(event).__name__)
-        return None if take is None else take(self, event)
+    def _converted(self, event: Any) -> BinlogEvent | None:
+        convert = _CONVERTERS.get(type(event).__name__)
+        return None if convert is None else convert(self, event)
 
     def _gtid(self, event: Any) -> BinlogEvent:
         return Begin(event.gtid, alone=True)
@@ -208,7 +286,7 @@ class Binlog:
 
 
 def _size(column: Any) -> int:
-    """What of a column's description says how long its values, or their lengths, are."""
+    """The part of a column's description that gives the size of its values or of their lengths."""
     for name in ("bytes", "length_size", "fsp", "max_length", "size"):
         if hasattr(column, name):
             return int(getattr(column, name))
@@ -216,19 +294,19 @@ def _size(column: Any) -> int:
 
 
 def log_number(file: str) -> int:
-    """The number a log file's name ends with: files follow each other by it."""
+    """The number at the end of a log file's name, which orders the files."""
     found = re.search(r"\d+$", file)
     return int(found[0]) if found else 0
 
 
 def events_between(
-    settings: Settings, facts: ServerInfo, start: tuple[str, int], end: tuple[str, int]
+    settings: Settings, info: ServerInfo, start: tuple[str, int], end: tuple[str, int]
 ) -> Generator[BinlogEvent]:
-    """What the log holds between two places."""
+    """What the log holds between two positions."""
     if start == end:
         return
     nowhere = State(*start, gtid="", ts=0, schemas=Schemas({}, {}))
-    binlog = Binlog(settings, nowhere, facts.server.mariadb, facts.collations, by_gtid=False)
+    binlog = Binlog(settings, nowhere, info.server.mariadb, info.collations, by_gtid=False)
     file, goal = start[0], (log_number(end[0]), end[1])
     try:
         for event in binlog.events():
@@ -241,16 +319,16 @@ def events_between(
         binlog.close()
 
 
-def defines(settings: Settings, facts: ServerInfo, start: tuple[str, int], end: tuple[str, int]) -> bool:
-    """Does the log hold a statement that defines something between two places?"""
-    found = events_between(settings, facts, start, end)
+def defines(settings: Settings, info: ServerInfo, start: tuple[str, int], end: tuple[str, int]) -> bool:
+    """Does the log have a DDL statement between two positions?"""
+    found = events_between(settings, info, start, end)
     with closing(found):
         return any(isinstance(each, Query) and each.text.split(None, 1)[0].upper() in _DEFINING for each in found)
 
 
 _DEFINING = frozenset({"CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "SET"})
 
-_TAKEN: Mapping[str, Callable[[Binlog, Any], BinlogEvent | None]] = {
+_CONVERTERS: Mapping[str, Callable[[Binlog, Any], BinlogEvent | None]] = {
     "GtidEvent": Binlog._gtid,
     "MariadbGtidEvent": Binlog._mariadb_gtid,
     "QueryEvent": Binlog._query,
@@ -263,4 +341,4 @@ _TAKEN: Mapping[str, Callable[[Binlog, Any], BinlogEvent | None]] = {
     "NotImplementedEvent": Binlog._unknown,
     "PartialUpdateRowsEvent": Binlog._unknown,
 }
-"""The library's events that mean something to us, by their class."""
+"""How to convert the library's events, by class name; others are ignored."""

@@ -1,4 +1,4 @@
-"""Sessions with a server, and its errors in our words. The drivers are imported here and in ``binlog`` only."""
+"""Sessions with a server, its errors as ours, and retries. Only this module and ``binlog`` import the drivers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from threading import Event
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -20,13 +21,13 @@ READ_SECONDS = 60
 
 _LOST = frozenset({1040, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1927, 2002, 2003, 2006})
 _LOST |= {2013, 2014, 2055, 0}
-"""Errors that a new connection may not meet again: the server is full, going, gone, or the network is."""
+"""Errors that a new connection may not have: the server is full, stopping or gone, or the network is."""
 
 _DENIED = frozenset({1044, 1045, 1142, 1227, 1370, 1698})
 
 
 _SESSION = "time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 30, net_write_timeout = 3600, wait_timeout = 28800"
-"""A slow reader may take an hour for a part of an answer, a lock half a minute."""
+"""A reader may take an hour for a part of an answer; a lock is waited for half a minute."""
 
 
 class ConnectionLost(Exception):
@@ -43,7 +44,7 @@ class Refusal(Exception):
 
 
 def driver(module: str, package: str) -> Any:
-    """An optional package's module."""
+    """The module of an optional package; raises ``MissingExtra`` if it is not installed."""
     try:
         return import_module(module)
     except ImportError:
@@ -52,7 +53,7 @@ def driver(module: str, package: str) -> Any:
 
 @contextmanager
 def translated_errors(settings: Settings) -> Iterator[None]:
-    """The driver's errors as ours."""
+    """Raise our errors instead of the driver's."""
     errors = driver("pymysql", "pymysql").err
     try:
         yield
@@ -72,7 +73,7 @@ def translated_errors(settings: Settings) -> Iterator[None]:
 
 
 def connection_arguments(settings: Settings) -> dict[str, Any]:
-    """What both drivers need to connect."""
+    """The arguments to connect with, for both drivers."""
     arguments: dict[str, Any] = {
         "host": settings.host,
         "port": settings.port,
@@ -131,7 +132,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         close(self._connection)
 
     def ask(self, sql: str) -> list[Answer]:
@@ -153,3 +154,29 @@ class Session:
             yield list(rows)
         with translated_errors(self._settings):
             cursor.close()
+
+
+_RETRY_WAITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 10)
+"""Seconds between attempts; about a minute in total."""
+
+
+class Retries:
+    """Waits between attempts, longer each time. Setting ``closing`` ends a wait."""
+
+    def __init__(self, closing: Event) -> None:
+        self._closing = closing
+        self._failures = 0
+
+    def restore(self) -> None:
+        """Note a success: the next wait is the shortest again."""
+        self._failures = 0
+
+    def wait(self, failure: Exception) -> None:
+        """Wait before the next attempt; raises ``ChangefeedError`` after too many failures in a row."""
+        if self._failures == len(_RETRY_WAITS):
+            raise ChangefeedError(
+                "CDC:ErrMySQLConnectionError",
+                f"{failure}; tried {self._failures} times for {sum(_RETRY_WAITS):.0f} seconds",
+            ) from None
+        self._closing.wait(_RETRY_WAITS[self._failures])
+        self._failures += 1

@@ -1,19 +1,17 @@
 """The log as a stream of changes: groups of events become transactions with timestamps, statements become DDL.
 
-A group takes effect when it is complete. Until then it is ignored, so a connection may break at any event.
+A group takes effect when it is complete. Until then it is ignored, so a connection may break at any event. Several
+changes of one row in a transaction become one, as TiDB keeps them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
 from typing import Any, TypeAlias
 
 from tidewire.changefeed.source.base import Resolved, ResumePosition, Upstream
-from tidewire.changefeed.source.mysql.clock import at_second, following
-from tidewire.changefeed.source.mysql.dialect import opens_transaction
-from tidewire.changefeed.source.mysql.events import (
+from tidewire.changefeed.source.mysql.binlog import (
     Begin,
     BinlogEvent,
     Commit,
@@ -24,40 +22,96 @@ from tidewire.changefeed.source.mysql.events import (
     Rows,
     TableMap,
 )
-from tidewire.changefeed.source.mysql.gtids import with_gtid
-from tidewire.changefeed.source.mysql.last_change_per_row import Change, net_effect
-from tidewire.changefeed.source.mysql.row_values import Field, field_of, rows_of
-from tidewire.changefeed.source.mysql.schemas import SYSTEM, Schemas, schemas_from_plain, schemas_to_plain
+from tidewire.changefeed.source.mysql.dialect import opens_transaction
+from tidewire.changefeed.source.mysql.position import (
+    SYSTEM,
+    Schemas,
+    State,
+    at_second,
+    following,
+    schemas_from_plain,
+    schemas_to_plain,
+    with_gtid,
+)
+from tidewire.changefeed.source.mysql.row_values import Field, check_fit, field_of, rows_of
+from tidewire.changefeed.source.mysql.server import Server
 from tidewire.changefeed.source.mysql.statements import Dialect, follow
-from tidewire.changefeed.source.mysql.table_check import check_fit
 from tidewire.ddl.lex import lex
 from tidewire.errors import ChangefeedError
-from tidewire.model import Ddl, RowChange, TableSchema
+from tidewire.model import Ddl, Row, RowChange, TableName, TableSchema, Value
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """A place between two groups, and all that is known there."""
+class Change:
+    """A row of a table before and after a change."""
 
-    file: str
-    position: int
-    gtid: str
-    ts: int
-    schemas: Schemas
+    table: TableSchema
+    before: Row | None
+    after: Row | None
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """What has to be known of a server to follow its log; ``identity`` tells it from others."""
+Key: TypeAlias = tuple[Value, ...]
+_RANK: Mapping[tuple[bool, bool], int] = {(True, False): 0, (True, True): 1, (False, True): 2}
+"""Deletes come first, then updates, then inserts, so that a unique value is free when it is used again."""
 
-    identity: str
-    mariadb: bool
-    zone: tzinfo
+
+def net_effect(changes: Iterable[Change]) -> list[Change]:
+    """The changes of a transaction, one per row, in the order their tables were first touched.
+
+    A row is identified by its handle key: an update that changes the key is a delete and an insert, as in TiDB's
+    storage. A row that is the same before and after gives no change. Changes of rows without a key are all kept.
+    """
+    tables: dict[TableName, _TableChanges] = {}
+    for change in changes:
+        name = change.table.name
+        table = tables.get(name)
+        if table is None:
+            table = tables[name] = _TableChanges(change.table.handle_key, [], {})
+        table.add(change)
+    return [change for table in tables.values() for change in table.changes()]
+
+
+@dataclass(slots=True)
+class _TableChanges:
+    """The changes of one table; ``names`` are the columns of its key."""
+
+    names: tuple[str, ...]
+    keyless: list[Change]
+    keyed: dict[Key, Change]
+
+    def add(self, change: Change) -> None:
+        if not self.names:
+            self.keyless.append(change)
+            return
+        for key, before, after in self._by_key(change):
+            earlier = self.keyed.pop(key, None)
+            self.keyed[key] = Change(change.table, before if earlier is None else earlier.before, after)
+
+    def _by_key(self, change: Change) -> Iterator[tuple[Key, Row | None, Row | None]]:
+        old, new = self._key(change.before), self._key(change.after)
+        if old is not None and old == new:
+            yield old, change.before, change.after
+            return
+        if old is not None:
+            yield old, change.before, None
+        if new is not None:
+            yield new, None, change.after
+
+    def _key(self, row: Row | None) -> Key | None:
+        return None if row is None else tuple([row[name] for name in self.names])
+
+    def changes(self) -> list[Change]:
+        real = [change for change in self.keyed.values() if change.before != change.after]
+        return self.keyless + sorted(real, key=_rank)
+
+
+def _rank(change: Change) -> int:
+    return _RANK[change.before is not None, change.after is not None]
 
 
 @dataclass(slots=True)
 class _Group:
-    """Events that take effect together, as far as they have come."""
+    """Events that take effect together, as far as they have been read."""
 
     ts: int
     schemas: Schemas
@@ -73,14 +127,14 @@ Readable: TypeAlias = tuple[TableSchema, list[Field]]
 
 
 class Follower:
-    """Follows a log from a state on. ``done``: what is not later than this has been given before and is left out."""
+    """Follows a log from a state on. Events up to ``done`` have been given before and are left out."""
 
     def __init__(self, state: State, server: Server, dialect: Dialect, done: int = 0) -> None:
         self.state = state
         self._server = self._next_server = server
         self._file = state.file
         self._dialect = dialect
-        self._done = self._told = done
+        self._done = self._resolved_ts = done
         self._group: _Group | None = None
         self._maps: dict[int, Readable | None] = {}
         self._readable: dict[TableMap, Readable] = {}
@@ -90,7 +144,7 @@ class Follower:
 
     @classmethod
     def resumed(cls, place: ResumePosition, server: Server, dialect: Dialect, start_ts: int = 0) -> Follower:
-        """One that goes on at a place, after ``start_ts``."""
+        """A follower that resumes at a position, after ``start_ts``."""
         state = State(
             place["file"], place["position"], place["gtid"], place["ts"], schemas_from_plain(place["schemas"])
         )
@@ -99,7 +153,7 @@ class Follower:
 
     @property
     def place(self) -> ResumePosition:
-        """Where to go on: before the first group that waits for its second phase, or else here."""
+        """Where to resume: before the first prepared distributed transaction, or else here."""
         state = self._held or self.state
         if self._plain is None or self._plain[0] is not state.schemas:
             self._plain = state.schemas, schemas_to_plain(state.schemas)
@@ -114,25 +168,25 @@ class Follower:
         }
 
     def is_elsewhere(self, server: Server) -> bool:
-        """Is a server another one than the one whose files the state names?"""
+        """Is this another server than the one whose files the state names?"""
         return server.identity != self._server.identity
 
     def move_to(self, server: Server) -> None:
-        """Follow a server from now on; its files count from the first group or silence on."""
+        """Follow another server from now on; its files count from the next group or idle event."""
         self._next_server = server
 
     def interrupted(self) -> None:
-        """The connection broke: incomplete groups will be read again."""
+        """Drop incomplete groups after a broken connection; they will be read again."""
         self._group = None
         self._maps.clear()
 
     def quiet(self, ts: int) -> Resolved:
-        """Nothing that comes is earlier than ``ts`` or at it."""
+        """Note that everything to come is later than ``ts``."""
         self.state = replace(self.state, ts=max(ts, self.state.ts))
         return self._resolved()
 
     def feed(self, event: BinlogEvent) -> list[Upstream]:
-        """What is complete with an event: changes, and how far that is."""
+        """Take an event; return the changes that it completes, and a ``Resolved`` after them."""
         match event:
             case Begin(gtid, alone):
                 self._group = _Group(self.state.ts, self.state.schemas, gtid, alone)
@@ -184,12 +238,12 @@ class Follower:
         self._maps[event.table_id] = known
 
     def _looked_up(self, event: TableMap) -> TableSchema:
-        """A table that was not wanted before, or had a name that was not: the server tells what it is now."""
+        """A table that was not wanted before, perhaps under another name: its current definition from the server."""
         found = self._dialect.reload(event.name)
         if found is None:
             raise ChangefeedError(
                 "CDC:ErrSnapshotTableNotFound",
-                f"the binary log has rows of {event.name}, of which neither the changefeed nor the server knows; "
+                f"the binary log has rows of {event.name}, which neither the changefeed nor the server has; "
                 "begin with a new snapshot",
             )
         group = self._open()
@@ -234,7 +288,7 @@ class Follower:
         group.ts = ts + len(events) - 1 if events else group.ts
 
     def _transact(self, group: _Group, seconds: int) -> None:
-        """Give the rows so far as a transaction."""
+        """Turn the rows so far into a transaction."""
         changes = net_effect(group.rows)
         group.rows = []
         if changes:
@@ -245,19 +299,19 @@ class Follower:
         ]
 
     def _complete(self, group: _Group, seconds: int, end: int) -> list[Upstream]:
-        """Handle a complete group. One without events moves the time too; this is reported once a second."""
+        """Complete a group. A group without events advances the time too, which is reported once a second."""
         self._transact(group, seconds)
         if not group.events:
             group.ts = following(group.ts, seconds)
         self._arrive(group, end)
         given: list[Upstream] = [event for event in group.events if (event.commit_ts or 0) > self._done]
-        if given or group.ts >= max(self._told + at_second(1), self._done + 1):
+        if given or group.ts >= max(self._resolved_ts + at_second(1), self._done + 1):
             given.append(self._resolved())
         return given
 
     def _resolved(self) -> Resolved:
-        self._told = max(self.state.ts, self._done)
-        return Resolved(self._told, self.place)
+        self._resolved_ts = max(self.state.ts, self._done)
+        return Resolved(self._resolved_ts, self.place)
 
     def _arrive(self, group: _Group, end: int) -> None:
         gtid = with_gtid(self.state.gtid, group.gtid)
@@ -293,7 +347,7 @@ class Follower:
         group.savepoints[lex(event.text)[1].text] = len(group.rows)
 
     def _distributed(self, group: _Group, event: Query) -> None:
-        """The second phase of a distributed transaction; its other steps say nothing new."""
+        """Commit or roll back a prepared distributed transaction; its other steps have no effect."""
         _, step, xid = event.text.split(None, 2)
         if step.upper() not in ("COMMIT", "ROLLBACK"):
             group.alone = False
@@ -317,4 +371,4 @@ _CONTROL: Mapping[str, Callable[[Follower, _Group, Query], None]] = {
     "SAVEPOINT": Follower._savepoint,
     "XA": Follower._distributed,
 }
-"""Statements about the group itself, by their first word."""
+"""Statements that control the group, by their first word."""

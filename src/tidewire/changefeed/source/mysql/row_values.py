@@ -1,4 +1,7 @@
-"""Row images of a binary log as exact values: one reader per type on the wire."""
+"""Row images of a binary log as exact values: one reader per type on the wire.
+
+The log's description of a table is compared with the known table first; otherwise values would get wrong columns.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,32 @@ import struct
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import tzinfo
+from itertools import zip_longest
 from typing import NamedTuple, TypeAlias
 
-from tidewire.changefeed.source.mysql.charsets import Decode, decoder
-from tidewire.changefeed.source.mysql.events import Rows, WireColumn
-from tidewire.changefeed.source.mysql.json_text import json_text
-from tidewire.changefeed.source.mysql.numbers import decimal_of, decimal_size
-from tidewire.changefeed.source.mysql.temporal import date_of, datetime_of, time_of, timestamp_of
-from tidewire.model import Column, DateTime, EnumValue, Generated, MySQLType, Row, SetValue, Time, Value
+from tidewire.changefeed.source.mysql.binlog import Rows, TableMap, WireColumn
+from tidewire.changefeed.source.mysql.stored_values import (
+    Decode,
+    date_of,
+    datetime_of,
+    decimal_of,
+    decimal_size,
+    decoder,
+    json_text,
+    time_of,
+    timestamp_of,
+)
+from tidewire.errors import ChangefeedError
+from tidewire.model import Column, DateTime, EnumValue, Generated, MySQLType, Row, SetValue, TableSchema, Time, Value
+from tidewire.model.types import BLOBS, FLOATS, INTEGERS
 from tidewire.model.values import enum_text, set_text
 
 Read: TypeAlias = Callable[[bytes, int], tuple[Value, int]]
-"""Reads the value at a place and says where the next one begins."""
+"""Reads the value at an offset; returns the offset of the next value too."""
 
 
 class Field(NamedTuple):
-    """A column of a packed image: the name its value goes by, ``None`` if it is not wanted, and how to read it."""
+    """A column of a packed image: its name, ``None`` if the value is skipped, and how to read it."""
 
     name: str | None
     read: Read
@@ -62,7 +75,7 @@ def _image(data: bytes, at: int, fields: Sequence[Field]) -> tuple[Row, int]:
 
 
 def field_of(wire: WireColumn, column: Column | None, zone: tzinfo) -> Field:
-    """How to read a column that is ``column`` in the table; one the table does not show is read and left out."""
+    """How to read a column; a hidden one, whose ``column`` is ``None``, is read and skipped."""
     make = READERS[wire.type]
     if column is None or column.generated is Generated.VIRTUAL:
         return Field(None, make(wire, column or Column("", MySQLType.BLOB, charset="binary"), zone))
@@ -127,7 +140,7 @@ def _set(wire: WireColumn, column: Column, zone: tzinfo) -> Read:
 
 
 def _sized(width: int, form: Callable[[bytes], Value]) -> Read:
-    """Bytes behind their length."""
+    """Bytes after their length."""
 
     def read(data: bytes, at: int) -> tuple[Value, int]:
         start = at + width
@@ -138,7 +151,7 @@ def _sized(width: int, form: Callable[[bytes], Value]) -> Read:
 
 
 def _text(wire: WireColumn, column: Column) -> Decode:
-    """Text by the charset that is logged with it, or else that of the table."""
+    """The decoder of text: by the logged charset, or else by the column's."""
     if column.charset == "binary":
         return bytes
     return decoder(wire.charset or column.charset or "utf8mb4")
@@ -153,7 +166,7 @@ def _string(wire: WireColumn, column: Column, zone: tzinfo) -> Read:
     if column.type is MySQLType.VARCHAR:
         return _sized(width, _UNKNOWN_TO_TIDB[column.length or 0])
     if column.is_binary:
-        # The log leaves out zero bytes at the end, which are part of a BINARY's value.
+        # The log leaves out zero bytes at the end of a BINARY value.
         return _sized(width, lambda raw: raw.ljust(column.length or 0, b"\0"))
     return _sized(width, _text(wire, column))
 
@@ -276,3 +289,72 @@ READERS: Mapping[int, Make] = {
     255: _geometry,
 }
 """How to read a type, by its number in a table map."""
+
+
+_Type = MySQLType
+_TYPES: Mapping[int, frozenset[MySQLType]] = {
+    1: frozenset({_Type.TINYINT}),
+    2: frozenset({_Type.SMALLINT}),
+    3: frozenset({_Type.INT}),
+    4: frozenset({_Type.FLOAT}),
+    5: frozenset({_Type.DOUBLE}),
+    8: frozenset({_Type.BIGINT}),
+    9: frozenset({_Type.MEDIUMINT}),
+    10: frozenset({_Type.DATE}),
+    **dict.fromkeys((7, 17), frozenset({_Type.TIMESTAMP})),
+    **dict.fromkeys((11, 19), frozenset({_Type.TIME})),
+    **dict.fromkeys((12, 18), frozenset({_Type.DATETIME})),
+    13: frozenset({_Type.YEAR}),
+    **dict.fromkeys((15, 253), frozenset({_Type.VARCHAR})),
+    16: frozenset({_Type.BIT}),
+    245: frozenset({_Type.JSON}),
+    246: frozenset({_Type.DECIMAL}),
+    247: frozenset({_Type.ENUM}),
+    248: frozenset({_Type.SET}),
+    252: BLOBS,
+    254: frozenset({_Type.CHAR, _Type.VARCHAR}),
+    255: frozenset({_Type.LONGBLOB}),
+}
+"""The column types of a type number; types that TiDB does not have appear as VARCHAR or LONGBLOB."""
+
+_BIGINT = 8
+_WITHOUT_FRACTION = frozenset({7, 11, 12})
+_SIGNED = INTEGERS | FLOATS | {_Type.DECIMAL}
+_HIDDEN = ("DB_ROW_HASH_", "!hidden!")
+"""Prefixes of hidden columns, which come last: for hash indexes in MariaDB, for expressions in MySQL."""
+
+
+def check_fit(table: TableSchema, described: TableMap) -> None:
+    """Raise ``ChangefeedError`` if the binlog's table differs from the known one."""
+    for reason in _differences(table, described):
+        raise ChangefeedError(
+            "CDC:ErrSchemaSnapshotNotFound",
+            f"{table.name} in the binary log is not the table the changefeed knows: {reason}; "
+            "begin with a new snapshot",
+        )
+
+
+def _differences(table: TableSchema, described: TableMap) -> Iterator[str]:
+    for number, (wire, column) in enumerate(zip_longest(described.columns, table.columns), 1):
+        if wire is None:
+            yield f"column {number}, {column.name!r}, is missing"
+        elif column is None:
+            if not (wire.name.startswith(_HIDDEN) if wire.name else wire.type == _BIGINT):
+                yield f"column {number}, {wire.name or 'without a name'}, is new"
+        else:
+            yield from _column_differences(wire, column)
+
+
+def _column_differences(wire: WireColumn, column: Column) -> Iterator[str]:
+    if wire.type not in _TYPES:
+        yield f"{column.name!r} has type {wire.type}, which cannot be read, as for a compressed column"
+    elif wire.name is not None and wire.name != column.name:
+        yield f"{column.name!r} is called {wire.name!r}"
+    elif column.type not in _TYPES[wire.type]:
+        yield f"{column.name!r} is {column.mysql_type} here and has type {wire.type} there"
+    elif wire.unsigned is not None and column.type in _SIGNED and wire.unsigned != column.unsigned:
+        yield f"{column.name!r} is {column.mysql_type} here and {'unsigned' if wire.unsigned else 'signed'} there"
+    elif wire.type in _WITHOUT_FRACTION and column.decimal:
+        yield f"{column.name!r} is in the format of old servers; run ALTER TABLE … FORCE to renew it"
+    elif wire.type in (15, 252) and wire.charset and (wire.charset == "binary") != column.is_binary:
+        yield f"{column.name!r} is {column.mysql_type} here and in the charset {wire.charset} there"

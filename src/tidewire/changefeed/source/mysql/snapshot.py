@@ -1,43 +1,113 @@
-"""All rows of a server at one moment, and the place in the log that is the same moment.
+"""All rows of a server as of one position in its log.
 
-The server's own consistent snapshot fixes the moment. Definitions are no part of it, and a statement shows in them
-before it shows in the log. So every table is held by a lock that keeps its definition from changing until its rows have
-been read, and where a statement runs or has come into the log between the moment and the last lock, all begins anew.
-Each beginning drops and makes the tables before it gives their rows, with later timestamps than the one before. So a
-reader that has seen part of an earlier beginning loses the rows and tables that are gone since.
+The server's own consistent snapshot fixes the rows, but not the definitions of tables, and a statement changes these
+before it is in the log. So every table is locked until its rows have been read, which keeps its definition. If a
+statement runs, or has come into the log, between the snapshot and the last lock, the attempt is repeated. Each attempt
+drops and creates the tables before it gives their rows, with later timestamps than the attempt before. So a reader that
+has seen part of an earlier attempt loses the rows and tables that have been deleted since.
+
+A session answers in UTF-8 and UTC. Values that its plain answer would change are selected in another form: a FLOAT as a
+double, an ENUM, a SET and a BIT as their numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import tzinfo
+from decimal import Decimal
 from hashlib import sha256
+from typing import TypeAlias
 
 from tidewire.changefeed.source.base import Upstream
-from tidewire.changefeed.source.mysql.answers import answer, asked, full_name
 from tidewire.changefeed.source.mysql.binlog import defines
-from tidewire.changefeed.source.mysql.catalog import definition, schemas_of, table_names
-from tidewire.changefeed.source.mysql.clock import at_millisecond
 from tidewire.changefeed.source.mysql.connection import Answer, Refusal, Session
-from tidewire.changefeed.source.mysql.dialect import translated
-from tidewire.changefeed.source.mysql.follower import State
-from tidewire.changefeed.source.mysql.schemas import Schemas
-from tidewire.changefeed.source.mysql.server import ServerInfo
+from tidewire.changefeed.source.mysql.dialect import full_name, translated
+from tidewire.changefeed.source.mysql.position import Schemas, State, at_millisecond
+from tidewire.changefeed.source.mysql.server import ServerInfo, definition, schemas_of, table_names
 from tidewire.changefeed.source.mysql.statements import Wanted
+from tidewire.changefeed.source.mysql.stored_values import timestamp_in_zone
 from tidewire.changefeed.source.mysql.uri import Settings
 from tidewire.ddl.quoting import quoted
-from tidewire.model import Ddl, DdlType, Generated, RowChange, TableName, TableSchema
+from tidewire.model import (
+    Column,
+    Date,
+    DateTime,
+    Ddl,
+    DdlType,
+    EnumValue,
+    Generated,
+    MySQLType,
+    RowChange,
+    SetValue,
+    TableName,
+    TableSchema,
+    Time,
+    Value,
+)
+from tidewire.model.types import INTEGERS
+from tidewire.model.values import enum_text, set_text
+
+Form: TypeAlias = Callable[[bytes, Column, tzinfo], Value]
+
+_ASKED_AS_TEXT: Mapping[MySQLType, str] = dict.fromkeys((MySQLType.FLOAT, MySQLType.DOUBLE), "{} + 0e0")
+
+_ASKED: Mapping[MySQLType, str] = {
+    **_ASKED_AS_TEXT,
+    **dict.fromkeys((MySQLType.ENUM, MySQLType.SET, MySQLType.BIT), "CAST({} AS UNSIGNED)"),
+}
+
+
+def asked(column: Column) -> str:
+    """The expression to select for a column's exact value."""
+    return _ASKED.get(column.type, "{}").format(quoted(column.name))
+
+
+def asked_as_text(column: Column) -> str:
+    """The expression to select for a column's exact value as text: names of an ENUM or SET, bytes of a BIT."""
+    return _ASKED_AS_TEXT.get(column.type, "{}").format(quoted(column.name))
+
+
+def value_of(raw: bytes | None, column: Column, zone: tzinfo) -> Value:
+    """The value of a column in an answer."""
+    return None if raw is None else _FORMS.get(column.type, _text_value)(raw, column, zone)
+
+
+def _text_value(raw: bytes, column: Column, zone: tzinfo) -> Value:
+    return raw if column.is_binary else raw.decode()
+
+
+def _enum_value(raw: bytes, column: Column, zone: tzinfo) -> Value:
+    return EnumValue(int(raw), enum_text(int(raw), column.elements))
+
+
+def _set_value(raw: bytes, column: Column, zone: tzinfo) -> Value:
+    return SetValue(int(raw), set_text(int(raw), column.elements))
+
+
+_FORMS: Mapping[MySQLType, Form] = {
+    **dict.fromkeys((*INTEGERS, MySQLType.YEAR, MySQLType.BIT), lambda raw, column, zone: int(raw)),
+    **dict.fromkeys((MySQLType.FLOAT, MySQLType.DOUBLE), lambda raw, column, zone: float(raw)),
+    MySQLType.DECIMAL: lambda raw, column, zone: Decimal(raw.decode()),
+    MySQLType.DATE: lambda raw, column, zone: Date(raw.decode()),
+    MySQLType.TIME: lambda raw, column, zone: Time(raw.decode()),
+    MySQLType.DATETIME: lambda raw, column, zone: DateTime(raw.decode()),
+    MySQLType.TIMESTAMP: lambda raw, column, zone: timestamp_in_zone(raw.decode(), zone),
+    MySQLType.ENUM: _enum_value,
+    MySQLType.SET: _set_value,
+}
+
 
 CHUNK_ROWS = 1000
 _IN_THE_WAY = frozenset({1146, 1205, 1213, 1412})
-"""Server errors of a table that was dropped, locked, part of a deadlock, or changed since the snapshot began."""
+"""Server errors for a table that was dropped, locked, deadlocked, or changed since the snapshot began."""
 
 
 class TableChanged(Exception):
-    """Another client changed a table meanwhile. This exception does not leave the package."""
+    """Another client changed a table during the snapshot. This exception does not leave the package."""
 
     def __str__(self) -> str:
-        return "statements such as ALTER TABLE run all the time, so no snapshot can be taken"
+        return "statements such as ALTER TABLE run all the time, so a snapshot cannot be taken; try again later"
 
 
 def clock_ms(session: Session) -> int:
@@ -61,7 +131,7 @@ _OLDEST_START = """
 
 
 def log_end(session: Session) -> tuple[str, int, str]:
-    """Where the server's log ends: file, position, and the ids of all transactions in it, where MySQL tells them."""
+    """The end of the server's log: file, position, and on MySQL the ids of all transactions in it."""
     try:
         rows = session.ask("SHOW MASTER STATUS")
     except Refusal:
@@ -70,27 +140,27 @@ def log_end(session: Session) -> tuple[str, int, str]:
     return file, int(position), "".join(more[2:3]).replace("\n", "")
 
 
-def state_now(session: Session, settings: Settings, facts: ServerInfo, wanted: Wanted, after: int) -> State:
-    """The end of the log and the tables as they are, with nothing read; timestamps go on after ``after``."""
+def state_now(session: Session, settings: Settings, info: ServerInfo, wanted: Wanted, after: int) -> State:
+    """The end of the log and the tables now, without reading rows; timestamps continue after ``after``."""
     names = table_names(session, wanted)
     file, position, gtid = log_end(session)
     tables = {name: text for name in names if (text := definition(session, name)) is not None}
-    check_calm(session, settings, facts, (file, position))
+    check_calm(session, settings, info, (file, position))
     if table_names(session, wanted) != names or list(tables) != names:
         raise TableChanged
-    if facts.server.mariadb:
+    if info.server.mariadb:
         gtid = _mariadb_gtid(session, file, position)
-    return State(file, position, gtid, after, schemas_of(session, facts, tables, after))
+    return State(file, position, gtid, after, schemas_of(session, info, tables, after))
 
 
-def check_calm(session: Session, settings: Settings, facts: ServerInfo, start: tuple[str, int]) -> None:
-    """Raises ``TableChanged`` if a statement that defines something runs, or has come into the log since ``start``.
+def check_calm(session: Session, settings: Settings, info: ServerInfo, start: tuple[str, int]) -> None:
+    """Raise ``TableChanged`` if a DDL statement runs, or has come into the log since ``start``.
 
-    While it runs a table may be out of sight, and what it does is not in the log yet.
+    While it runs a table may be invisible, and its effect is not in the log yet.
     """
-    if facts.sees_all and session.ask(_DEFINING):
+    if info.sees_all and session.ask(_DEFINING):
         raise TableChanged
-    if defines(settings, facts, start, log_end(session)[:2]):
+    if defines(settings, info, start, log_end(session)[:2]):
         raise TableChanged
 
 
@@ -101,32 +171,32 @@ _DEFINING = """
 
 
 class Snapshot:
-    """One attempt at reading everything; ``state`` is where the log goes on when it has succeeded."""
+    """One attempt to read everything; ``state`` is where to read the log after it has succeeded."""
 
     def __init__(
         self,
         session: Session,
         settings: Settings,
-        facts: ServerInfo,
+        info: ServerInfo,
         wanted: Wanted,
         after: int,
         is_closed: Callable[[], bool],
     ) -> None:
         self._session = session
-        self._facts = facts
+        self._facts = info
         self._is_closed = is_closed
         names = table_names(session, wanted)
         file, position, gtid = self._begin()
-        self._tables = self._held(names)
-        check_calm(session, settings, facts, (file, position))
+        self._tables = self._locked(names)
+        check_calm(session, settings, info, (file, position))
         if table_names(session, wanted) != names:
             raise TableChanged
         first = max(after + 1, at_millisecond(clock_ms(session)))
-        schemas = schemas_of(session, facts, self._tables, first)
+        schemas = schemas_of(session, info, self._tables, first)
         self.state = State(file, position, gtid, first, schemas)
 
-    def _held(self, names: Sequence[TableName]) -> dict[TableName, str]:
-        """The tables, each of them locked. The last is locked first, so that giving up a savepoint frees the first."""
+    def _locked(self, names: Sequence[TableName]) -> dict[TableName, str]:
+        """Lock the tables and get their definitions. The last is locked first, so that a rollback unlocks the first."""
         found: dict[TableName, str] = {}
         for name in reversed(names):
             try:
@@ -141,7 +211,7 @@ class Snapshot:
         return dict(reversed(found.items()))
 
     def _begin(self) -> tuple[str, int, str]:
-        """Fix the moment, and find it in the log."""
+        """Begin a consistent snapshot, and return its position in the log."""
         ask = self._session.ask
         ask("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         if self._facts.server.mariadb:
@@ -149,7 +219,7 @@ class Snapshot:
             status = {name: value or b"" for name, value in ask("SHOW STATUS LIKE 'binlog_snapshot_%'")}
             file, position = status[b"Binlog_snapshot_file"].decode(), int(status[b"Binlog_snapshot_position"])
             return file, position, _mariadb_gtid(self._session, file, position)
-        # MySQL does not report a snapshot's binlog position, so writes must be blocked between the two.
+        # MySQL does not report a snapshot's binlog position, so writes are blocked until both are known.
         try:
             ask("FLUSH TABLES WITH READ LOCK")
             ask("START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -159,7 +229,7 @@ class Snapshot:
 
     @property
     def tables(self) -> frozenset[TableName]:
-        """The tables it gives."""
+        """The tables of this snapshot."""
         return frozenset(self._tables)
 
     @property
@@ -168,9 +238,9 @@ class Snapshot:
         return self._tables
 
     def changes(self, earlier: Iterable[TableName]) -> Iterator[Upstream]:
-        """The databases, the tables and their rows; ``earlier`` are tables that an attempt before this one gave.
+        """The databases, the tables and their rows; ``earlier`` are the tables of earlier attempts.
 
-        The rows all have the timestamp that ``state`` has in the end.
+        All rows have the timestamp that ``state`` has at the end.
         """
         statements = list(self._statements(earlier))
         ts = self.state.ts
@@ -201,19 +271,19 @@ class Snapshot:
                 return
             for row in chunk:
                 values = zip(columns, row, strict=True)
-                after = {column.name: answer(raw, column, zone) for column, raw in values}
+                after = {column.name: value_of(raw, column, zone) for column, raw in values}
                 yield RowChange(table, ts, None, after, ts - 1, table.table_id)
         self.release(table.name)
 
     def stream(self, sql: str, chunk: int) -> Iterator[list[Answer]]:
-        """An answer as of the snapshot, in chunks, as :meth:`Session.stream` gives it."""
+        """An answer as of the snapshot, in chunks like :meth:`Session.stream`."""
         try:
             yield from self._session.stream(sql, chunk)
         except Refusal as refusal:
             raise _disturbance(refusal) from None
 
     def release(self, name: TableName) -> None:
-        """Let others alter a table and all tables before it. Their rows are not read any more."""
+        """Unlock a table and all tables before it; their rows have been read."""
         self._session.ask(f"ROLLBACK TO SAVEPOINT {_savepoint(name)}")
 
     def end(self) -> None:
@@ -222,7 +292,7 @@ class Snapshot:
 
 
 def _disturbance(refusal: Refusal) -> Exception:
-    """What a refusal to read a table means."""
+    """``TableChanged`` if that is why the server refused to read a table; otherwise the refusal."""
     return TableChanged() if refusal.code in _IN_THE_WAY else refusal
 
 

@@ -7,14 +7,11 @@ from contextlib import contextmanager
 from threading import Event
 
 from tidewire.changefeed.source.base import Resolved, ResumePosition, Upstream
-from tidewire.changefeed.source.mysql.binlog import Binlog, log_number
-from tidewire.changefeed.source.mysql.catalog import definition, definitions, schemas_of, table_of
-from tidewire.changefeed.source.mysql.clock import at_millisecond, settled_before
-from tidewire.changefeed.source.mysql.connection import ConnectionLost, Refusal, Session
-from tidewire.changefeed.source.mysql.events import Idle
+from tidewire.changefeed.source.mysql.binlog import Binlog, Idle, log_number
+from tidewire.changefeed.source.mysql.connection import ConnectionLost, Refusal, Retries, Session
 from tidewire.changefeed.source.mysql.follower import Follower
-from tidewire.changefeed.source.mysql.retry import Retries
-from tidewire.changefeed.source.mysql.server import ServerInfo, look_at
+from tidewire.changefeed.source.mysql.position import at_millisecond, settled_before
+from tidewire.changefeed.source.mysql.server import ServerInfo, definition, definitions, look_at, schemas_of, table_of
 from tidewire.changefeed.source.mysql.snapshot import (
     Snapshot,
     TableChanged,
@@ -53,19 +50,19 @@ class MysqlSource:
             return at_millisecond(clock_ms(session))
 
     def tables(self) -> Sequence[TableSchema]:
-        """The tables there are now."""
+        """The tables that exist now."""
         with self._session() as session:
-            facts = look_at(session, self._settings)
-            return tuple(schemas_of(session, facts, definitions(session, self._wanted), 0).tables.values())
+            info = look_at(session, self._settings)
+            return tuple(schemas_of(session, info, definitions(session, self._wanted), 0).tables.values())
 
     def close(self) -> None:
         """End a ``read`` in progress, within about a second."""
         self._closing.set()
 
     def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
-        """Changes after ``start_ts``: from a place an earlier reading left, or else a snapshot and what follows it.
+        """Yield changes after ``start_ts``: from the position of an earlier reading, or a snapshot and what follows it.
 
-        A connection that breaks is made anew, and the stream goes on where it was. A snapshot begins anew.
+        After a broken connection the stream continues where it was; a snapshot is begun again.
         """
         reading = _Reading(self, start_ts, place)
         retries = Retries(self._closing)
@@ -94,7 +91,7 @@ class MysqlSource:
 
 
 class _Reading:
-    """One reading, over as many connections as it takes."""
+    """One reading, over as many connections as it needs."""
 
     def __init__(self, source: MysqlSource, start_ts: int, place: ResumePosition | None) -> None:
         self._settings = source._settings
@@ -106,51 +103,51 @@ class _Reading:
         self._follower: Follower | None = None
 
     def interrupted(self) -> None:
-        """What was not complete comes again."""
+        """Drop what was incomplete; it is read again."""
         if self._follower is not None:
             self._follower.interrupted()
 
     def go_on(self, retries: Retries) -> Iterator[Upstream]:
         """Yield changes until the connection breaks or the source is closed."""
         with Session(self._settings) as session:
-            facts = look_at(session, self._settings)
+            info = look_at(session, self._settings)
             if self._follower is None:
-                yield from self._begin(session, facts)
+                yield from self._begin(session, info)
             if self._follower is not None and not self._closing.is_set():
-                yield from self._stream(session, facts, self._follower, retries)
+                yield from self._stream(session, info, self._follower, retries)
 
-    def _begin(self, session: Session, facts: ServerInfo) -> Iterator[Upstream]:
+    def _begin(self, session: Session, info: ServerInfo) -> Iterator[Upstream]:
         if self._place is not None:
-            self._follower = Follower.resumed(self._place, facts.server, self._dialect(facts), self._given)
+            self._follower = Follower.resumed(self._place, info.server, self._dialect(info), self._given)
         elif self._settings.snapshot:
-            yield from self._snapshot(session, facts)
+            yield from self._snapshot(session, info)
         else:
-            state = state_now(session, self._settings, facts, self._wanted, self._given)
-            self._follower = Follower(state, facts.server, self._dialect(facts))
+            state = state_now(session, self._settings, info, self._wanted, self._given)
+            self._follower = Follower(state, info.server, self._dialect(info))
             yield self._follower.quiet(self._given)
 
-    def _snapshot(self, session: Session, facts: ServerInfo) -> Iterator[Upstream]:
-        snapshot = Snapshot(session, self._settings, facts, self._wanted, self._given, self._closing.is_set)
+    def _snapshot(self, session: Session, info: ServerInfo) -> Iterator[Upstream]:
+        snapshot = Snapshot(session, self._settings, info, self._wanted, self._given, self._closing.is_set)
         earlier, self._begun = self._begun, self._begun | snapshot.tables
         yield Resolved(snapshot.state.ts - 1, {"snapshot": sorted(list(name) for name in self._begun)})
         for change in snapshot.changes(earlier):
             yield change
             self._given = snapshot.state.ts
         if not self._closing.is_set():
-            self._follower = Follower(snapshot.state, facts.server, self._dialect(facts))
+            self._follower = Follower(snapshot.state, info.server, self._dialect(info))
             yield self._follower.quiet(0)
 
-    def _stream(self, session: Session, facts: ServerInfo, follower: Follower, retries: Retries) -> Iterator[Upstream]:
-        by_gtid = follower.is_elsewhere(facts.server)
-        follower.move_to(facts.server)
-        if by_gtid and not (facts.by_gtid and follower.state.gtid):
+    def _stream(self, session: Session, info: ServerInfo, follower: Follower, retries: Retries) -> Iterator[Upstream]:
+        by_gtid = follower.is_elsewhere(info.server)
+        follower.move_to(info.server)
+        if by_gtid and not (info.by_gtid and follower.state.gtid):
             raise ChangefeedError(
                 "CDC:ErrStartTsBeforeGC",
-                f"{self._settings.address} is another server than the one this changefeed read, and without global "
+                f"{self._settings.address} is not the server that this changefeed read before, and without global "
                 f"transaction ids {follower.state.file}:{follower.state.position} cannot be found in its log; "
                 "begin with a new snapshot",
             )
-        binlog = Binlog(self._settings, follower.state, facts.server.mariadb, facts.collations, by_gtid)
+        binlog = Binlog(self._settings, follower.state, info.server.mariadb, info.collations, by_gtid)
         try:
             for event in binlog.events():
                 yield from follower.feed(event)
@@ -158,27 +155,27 @@ class _Reading:
                 if self._closing.is_set():
                     return
                 if isinstance(event, Idle):
-                    yield from self._idle(session, facts, follower)
+                    yield from self._idle(session, info, follower)
         finally:
             binlog.close()
 
-    def _idle(self, session: Session, facts: ServerInfo, follower: Follower) -> Iterator[Upstream]:
-        """How far time has gone while nothing was logged.
+    def _idle(self, session: Session, info: ServerInfo, follower: Follower) -> Iterator[Upstream]:
+        """How far time has advanced while nothing was logged.
 
-        First the time of the oldest running statement is asked for, then the end of the log: where all of the log has
-        been read, what comes later is of a statement that runs now or has not begun.
+        The start of the oldest running statement is asked for first, then the end of the log. If the log has been read
+        completely, everything later belongs to a statement that runs now or has not begun.
         """
         settled = 0
-        if facts.sees_all:
+        if info.sees_all:
             settled = settled_before(oldest_start(session))
         file, position, _ = log_end(session)
         if (log_number(file), position) == (log_number(follower.state.file), follower.state.position):
             yield follower.quiet(settled)
 
-    def _dialect(self, facts: ServerInfo) -> Dialect:
+    def _dialect(self, info: ServerInfo) -> Dialect:
         def reload(name: TableName) -> TableSchema | None:
             with Session(self._settings) as session:
                 text = definition(session, name)
-            return None if text is None else table_of(name, text, facts.server.mariadb)
+            return None if text is None else table_of(name, text, info.server.mariadb)
 
-        return Dialect(facts.server.mariadb, reload, self._wanted)
+        return Dialect(info.server.mariadb, reload, self._wanted)

@@ -1,6 +1,7 @@
 """Statements of the log as DDL events, and what they make of the tables.
 
-One event per table, with TiDB's action number. What TiDB would not log as DDL, or TiCDC would not send, gives none.
+One event per table, with TiDB's action number. Statements that TiDB does not log as DDL, or that TiCDC does not send,
+give no events.
 """
 
 from __future__ import annotations
@@ -9,11 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tidewire.changefeed.source.mysql.actions import alter_type
-from tidewire.changefeed.source.mysql.alteration import alteration
-from tidewire.changefeed.source.mysql.answers import full_name
-from tidewire.changefeed.source.mysql.dialect import bare, translated, with_collation, without_words
-from tidewire.changefeed.source.mysql.schemas import SYSTEM, Schemas
+from tidewire.changefeed.source.mysql.alteration import alter_type, alteration
+from tidewire.changefeed.source.mysql.dialect import bare, full_name, translated, with_collation, without_words
+from tidewire.changefeed.source.mysql.position import SYSTEM, Schemas
 from tidewire.ddl.edits import CreateTable, Impossible
 from tidewire.ddl.lex import lex
 from tidewire.ddl.parse import edits
@@ -32,8 +31,8 @@ Wanted: TypeAlias = Callable[[TableName], bool]
 class Dialect:
     """What is needed to interpret statements.
 
-    ``reload`` looks a table up on the server, as it is now, which may be later than the statement. Tables that are not
-    ``wanted`` are not followed.
+    ``reload`` gets the current definition of a table from the server, which may be later than the statement. Tables
+    that are not ``wanted`` are not followed.
     """
 
     mariadb: bool
@@ -58,7 +57,7 @@ class DdlContext:
         return self.ts + len(self.events)
 
     def send(self, table: TableName, type_: DdlType, query: str, after: TableSchema | None, **more: object) -> None:
-        """Give an event."""
+        """Add an event."""
         ts = self.next_ts
         self.events.append(
             Ddl(table, ts, query, type=int(type_), start_ts=ts - 1, table_schema=after, **more)  # type: ignore[arg-type]
@@ -68,14 +67,14 @@ class DdlContext:
 def follow(schemas: Schemas, database: str, text: str, ts: int, dialect: Dialect) -> tuple[Schemas, list[Ddl]]:
     """The tables after a statement, and its events, the first at ``ts``; names without a database are in ``database``.
 
-    ``ChangefeedError`` for a statement that changes rows: the log has to hold the rows themselves.
+    Raises ``ChangefeedError`` for a statement that changes rows: the log must have the rows themselves.
     """
     plain = translated(bare(text), dialect.mariadb)
     verb, what, before = _subject(plain)
     if verb in _ROWS and database.lower() not in SYSTEM:
         raise ChangefeedError(
             "CDC:ErrMySQLInvalidConfig",
-            f"the binary log holds a statement instead of rows: {plain[:80]!r}; "
+            f"the binary log has a statement instead of rows: {plain[:80]!r}; "
             "set binlog_format to ROW, for running sessions too, and begin with a new snapshot",
         )
     handle = _HANDLERS.get((verb, what))
@@ -100,7 +99,7 @@ _ONE = {"TABLES": "TABLE", "SCHEMA": "DATABASE"}
 
 
 def _subject(text: str) -> tuple[str, str, frozenset[str]]:
-    """What a statement does, to what, and the words between."""
+    """The verb of a statement, the kind of its object, and the words between."""
     words = [token.word for token in lex(text)]
     verb = words[0]
     if verb == "TRUNCATE":
@@ -112,7 +111,7 @@ def _subject(text: str) -> tuple[str, str, frozenset[str]]:
 
 
 def _reader(statement: DdlContext, what: str) -> Reader:
-    """A reader behind the word for what the statement is about."""
+    """A reader after the word for the kind of object."""
     reader = Reader(statement.text, statement.database)
     reader.next()
     if what == "TABLE" and statement.text[:8].upper() == "TRUNCATE":
@@ -142,7 +141,7 @@ def _create_database(statement: DdlContext, reader: Reader, before: frozenset[st
 
 
 def _collation(reader: Reader) -> str | None:
-    """The collation a database's options tell of."""
+    """The collation in a database's options."""
     charset = collation = None
     while not reader.ended:
         found = read_charset(reader)
@@ -201,13 +200,13 @@ def _defined(statement: DdlContext, name: TableName, query: str) -> TableSchema:
 
 
 def _reloaded(statement: DdlContext, name: TableName, reason: str) -> TableSchema:
-    """A table whose statement says too little, from the server; its next rows show whether it is the same still."""
+    """The server's definition of a table, for a statement that says too little; the next rows show whether it fits."""
     found = statement.dialect.reload(name)
     if found is None:
         raise ChangefeedError(
             "CDC:ErrSnapshotTableNotFound",
-            f"{name} cannot be followed past {statement.text[:200]!r}: {reason}, and the server has no such table "
-            "any more; begin with a new snapshot",
+            f"{name} cannot be followed past {statement.text[:200]!r}: {reason}, and the server no longer has the "
+            "table; begin with a new snapshot",
         )
     return found
 
@@ -240,7 +239,7 @@ def _truncate_table(statement: DdlContext, reader: Reader, before: frozenset[str
 
 
 def _rename_table(statement: DdlContext, reader: Reader, before: frozenset[str]) -> None:
-    """From left to right, as the server does it, so that chains and swaps come out right."""
+    """Rename from left to right, as the server does, so that chains and swaps are right."""
     reader.accept("IF", "EXISTS")
     while True:
         old = reader.table()
@@ -282,13 +281,13 @@ def _index(type_: DdlType) -> Handler:
 
 
 def _alter(statement: DdlContext, table: TableSchema, type_: DdlType | None, start: int) -> None:
-    """Change a table's shape and name as the statement says; one that says too little is looked up."""
+    """Change a table's columns, indexes and name; ask the server if the statement says too little."""
     name = table.name
     try:
         change = alteration(name, statement.text, start)
         shape, name = altered(table, change.changes), change.name
     except (DdlMismatch, Unreadable) as error:
-        shape = _kept_numbers(_reloaded(statement, name, str(error)), table)
+        shape = _with_known_ids(_reloaded(statement, name, str(error)), table)
     conditional = any(token.word == "EXISTS" for token in lex(statement.text))
     if shape == table and name == table.name and (type_ is None or conditional):
         return
@@ -302,8 +301,8 @@ def _alter(statement: DdlContext, table: TableSchema, type_: DdlType | None, sta
     statement.send(name, type_, statement.text, after, pre_table_schema=table, old_name=old_name)
 
 
-def _kept_numbers(found: TableSchema, table: TableSchema) -> TableSchema:
-    """A table from the server with the numbers it has here."""
+def _with_known_ids(found: TableSchema, table: TableSchema) -> TableSchema:
+    """A table from the server, with the ids that it has here."""
     ids = {column.name: column.id for column in table.columns}
     columns = tuple(replace(column, id=ids.get(column.name)) for column in found.columns)
     return replace(found, columns=columns, table_id=table.table_id, version=table.version)

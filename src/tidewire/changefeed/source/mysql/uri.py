@@ -1,4 +1,4 @@
-"""Where a MySQL or MariaDB server is and how it is to be read: a ``mysql://`` URI taken apart."""
+"""``mysql://`` URIs: where a MySQL or MariaDB server is, and how to read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LARGEST_ID = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A server and how to read it. The password is in no text that is made of this."""
+    """A server and how to read it. Printing it does not show the password."""
 
     host: str
     port: int = 3306
@@ -78,7 +78,8 @@ def read_uri(uri: str) -> Settings:
         raise ChangefeedError(INVALID, f"the source URI names no host; write {parts.scheme}://user:password@host:3306/")
     if parts.path.strip("/"):
         raise ChangefeedError(
-            INVALID, f"the source URI names the database {parts.path.strip('/')!r}; filter rules choose tables, not it"
+            INVALID,
+            f"the source URI names the database {parts.path.strip('/')!r}; remove it: filter rules choose tables",
         )
     given = _parameters(parts)
     _check_tls(given)
@@ -111,4 +112,4 @@ def _parameters(parts: SplitResult) -> dict[str, Any]:
 
 def _check_tls(given: Mapping[str, Any]) -> None:
     if ("ssl_cert" in given) != ("ssl_key" in given):
-        raise ChangefeedError(INVALID, "ssl-cert and ssl-key in the source URI belong together; one is missing")
+        raise ChangefeedError(INVALID, "ssl-cert and ssl-key in the source URI belong together; give both or neither")

@@ -8,12 +8,11 @@ from decimal import Decimal
 
 import pytest
 
-from tidewire.changefeed.source.mysql.charsets import decoder
-from tidewire.changefeed.source.mysql.events import Rows, WireColumn
-from tidewire.changefeed.source.mysql.gtids import with_gtid
-from tidewire.changefeed.source.mysql.numbers import decimal_of, decimal_size
-from tidewire.changefeed.source.mysql.retry import Retries
+from tidewire.changefeed.source.mysql.binlog import Rows, WireColumn
+from tidewire.changefeed.source.mysql.connection import Retries
+from tidewire.changefeed.source.mysql.position import with_gtid
 from tidewire.changefeed.source.mysql.row_values import field_of, rows_of
+from tidewire.changefeed.source.mysql.stored_values import decimal_of, decimal_size, decoder
 from tidewire.errors import ChangefeedError
 from tidewire.model import Column, DateTime, Time, Timestamp, Value
 
@@ -79,7 +78,7 @@ def test_times_in_the_format_of_old_servers_are_read(wire: int, column: str, raw
     assert list(rows_of(Rows(1, None, b"\x01", b"\x00" + raw), [field])) == [(None, {"v": expected})]
 
 
-def test_patience_ends_and_a_success_restores_it() -> None:
+def test_retries_end_and_a_success_restores_them() -> None:
     closing = threading.Event()
     closing.set()
     retries = Retries(closing)

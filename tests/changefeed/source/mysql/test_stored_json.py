@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from tidewire.changefeed.source.mysql.json_text import json_text
+from tidewire.changefeed.source.mysql.stored_values import json_text
 
 
 def small(*, keys: list[bytes] | None, values: list[tuple[int, bytes]], inline: frozenset[int]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewire.changefeed.source.mysql.last_change_per_row import Change, net_effect
+from tidewire.changefeed.source.mysql.follower import Change, net_effect
 from tidewire.model import Column, Row, TableName, TableSchema
 
 KEYED = TableSchema.build(TableName("d", "t"), [Column.of("id", "int", primary_key=True), Column.of("v", "int")])
