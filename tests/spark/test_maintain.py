@@ -151,7 +151,7 @@ def test_files_that_a_writer_left_are_swept_once_they_are_old(
     two_days_ago = time.time() - 2 * 86400
     for path in (old, new):
         path.write_bytes(b"half a file")
-    for path in (old, *used):
+    for path in (old, *used, *(tmp_path / "lake").rglob(f"_delta_log/{0:020}.json")):
         os.utime(path, (two_days_ago, two_days_ago))
 
     yesterday = datetime.now(timezone.utc) - timedelta(days=1)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tidewire.spark.targets.delta_log import hours_kept
+from tidewire.spark.targets.delta_log import hours_kept, is_younger
 
 HOUR = 3600.0
 
@@ -35,3 +35,13 @@ def test_removed_files_stay_for_whole_hours_and_rather_too_long(
         assert found > 400_000
     else:
         assert found == hours
+
+
+@pytest.mark.parametrize(
+    ("first", "age", "hours", "younger"),
+    [(0, 0.5, 1, True), (0, 1.5, 1, False), (0, 1.5, 2, True), (0, 0.0, 0, False), (7, 0.5, 1, False)],
+)
+def test_a_table_that_was_made_since_has_no_older_files(first: int, age: float, hours: int, younger: bool) -> None:
+    now = time.time()
+
+    assert is_younger({first: now - age * HOUR, first + 1: now}, hours) is younger

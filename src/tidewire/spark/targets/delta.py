@@ -36,7 +36,7 @@ from tidewire.spark.targets.commits import tried
 from tidewire.spark.targets.delta_catalogue import DeltaCatalogue
 from tidewire.spark.targets.delta_commit import PROPERTIES, Transaction, Update, epoch_of
 from tidewire.spark.targets.delta_files import actions_of, advanced, stored_table
-from tidewire.spark.targets.delta_log import commits, hours_kept, note_of, notes
+from tidewire.spark.targets.delta_log import commits, hours_kept, is_younger, note_of, notes
 from tidewire.spark.targets.files import MOST_TABLES, FileChange, StoredTable, rows_at
 from tidewire.storage import Storage, open_storage
 from tidewire.sync.table_options import NO_OPTIONS, TableOptions
@@ -317,7 +317,10 @@ class DeltaTarget:
         id_ = self._id(name)
         current = self._snapshot(id_).version()
         needed = [number for table, number in map(_parsed, keep) if table == id_ and number < current]
-        hours = hours_kept(commits(self._folder(id_)), before.timestamp(), min(needed, default=None))
+        written = commits(self._folder(id_))
+        hours = hours_kept(written, before.timestamp(), min(needed, default=None))
+        if is_younger(written, hours):
+            return  # VACUUM takes seconds of CPU time, also if nothing is to be deleted
         self._sessions.get(_VACUUM).sql(f"VACUUM {self.relation(name)} RETAIN {hours} HOURS")
 
     def sweep(self, name: TableName, before: datetime, tag: CommitTag | None = None) -> int:

@@ -100,3 +100,8 @@ def hours_kept(commits: Mapping[int, float], before: float, needed: int | None) 
         return 0
     since = before if needed is None else min(before, commits.get(needed, 0.0) - _SLACK)
     return max(1, math.ceil((now - since) / 3600))
+
+
+def is_younger(commits: Mapping[int, float], hours: int) -> bool:
+    """Was a table made in the last hours? Then none of its files can have been removed before."""
+    return 0 in commits and commits[0] > time.time() - hours * 3600
