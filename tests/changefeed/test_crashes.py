@@ -15,7 +15,7 @@ from tidewire.changefeed.runner import Runner
 from tidewire.changefeed.sink.base import MemoryQueue
 from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.changefeed.source import open_source
-from tidewire.changefeed.source.topic.watermark_buffer import Partition, WatermarkBuffer
+from tidewire.changefeed.source.watermark_buffer import Partition, WatermarkBuffer
 from tidewire.codec import Options, protocol
 from tidewire.dispatch import Dispatch, DispatchRule, Filter
 from tidewire.model import Ddl, Message, Position, RowChange, Watermark

@@ -238,7 +238,7 @@ def test_a_user_and_a_password_may_stand_together(tmp_path: Path, flags: str) ->
         ("--upstream workload://1 --basic-user me", "TIDEWIRE_BASIC_PASSWORD"),
         ("--upstream workload://1 --basic-password word", "--basic-user"),
         ("--upstream workload://1 --tz Nowhere/Land", "there is no time zone"),
-        ("--upstream odd://1", "'odd' is no source"),
+        ("--upstream odd://1", "'odd' is not a source"),
         ("", "--upstream"),
     ],
 )

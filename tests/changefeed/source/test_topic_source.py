@@ -17,7 +17,7 @@ from tidewire.changefeed.sink.files import FileQueue
 from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.changefeed.source import Resolved, Upstream, open_source
 from tidewire.changefeed.source.topic import TopicSource
-from tidewire.changefeed.source.topic.reader import FileReader
+from tidewire.changefeed.source.topic_files import FileReader
 from tidewire.codec import Options, Resources, protocol
 from tidewire.dispatch import Dispatch, DispatchRule, Filter
 from tidewire.errors import ChangefeedError

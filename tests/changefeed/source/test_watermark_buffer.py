@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.pieces import create, delete, insert, table, update
-from tidewire.changefeed.source.topic.watermark_buffer import Partition, WatermarkBuffer
+from tidewire.changefeed.source.watermark_buffer import Partition, WatermarkBuffer
 from tidewire.model import Ddl, DdlType, Event, Position, RowChange, Watermark
 
 ONE, OTHER = Partition("feed", 0), Partition("feed", 1)

@@ -22,7 +22,7 @@ def open_source(uri: str) -> Source:
     scheme = uri.partition(":")[0].lower() if ":" in uri else ""
     opened = _SCHEMES.get(scheme)
     if opened is None:
-        raise ChangefeedError(UNKNOWN, f"{scheme or 'no scheme'!r} is no source; known are {', '.join(_SCHEMES)}")
+        raise ChangefeedError(UNKNOWN, f"{scheme or 'no scheme'!r} is not a source; known are {', '.join(_SCHEMES)}")
     return opened(uri)
 
 
@@ -39,7 +39,7 @@ def _workload(uri: str) -> Source:
 
 
 def _topics(uri: str) -> Source:
-    from tidewire.changefeed.source.topic.opening import open_topics
+    from tidewire.changefeed.source.topic import open_topics
 
     return open_topics(uri)
 

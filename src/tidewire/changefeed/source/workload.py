@@ -23,11 +23,11 @@ _TRANSACTIONS = 300
 _ROWS = 1_000_000
 
 Step: TypeAlias = tuple[int, Sequence[Upstream]]
-"""What happens at a moment; a ``Resolved`` gets its place from the number of the step."""
+"""A timestamp and its events; a step without events becomes a ``Resolved`` with the number of the step."""
 
 
 class WorkloadSource:
-    """Steps of a workload. A place is the number of steps that were taken: the same seed takes the same ones."""
+    """The steps of a workload. The position is the number of steps taken: the same seed gives the same steps."""
 
     def __init__(self, steps: Callable[[], Iterable[Step]]) -> None:
         self._steps = steps
@@ -40,7 +40,9 @@ class WorkloadSource:
         given = dict(parse_qsl(parts.query, keep_blank_values=True))
         unknown = given.keys() - _NUMBERS - {"schema"}
         if unknown:
-            raise ChangefeedError(INVALID, f"{uri}: a workload has no {sorted(unknown)[0]!r}; it knows {_KNOWN}")
+            raise ChangefeedError(
+                INVALID, f"{uri}: a workload has no parameter {sorted(unknown)[0]!r}; known are {_KNOWN}"
+            )
         try:
             numbers = {name: int(text) for name, text in given.items() if name in _NUMBERS}
             seed = int(parts.netloc or "0")
@@ -57,11 +59,11 @@ class WorkloadSource:
         return START - 1
 
     def tables(self) -> Sequence[TableSchema]:
-        """At the beginning there are none."""
+        """Always empty: a workload begins without tables."""
         return ()
 
     def read(self, start_ts: int, place: ResumePosition | None = None) -> Iterator[Upstream]:
-        """What happens after a moment."""
+        """Yield the events after a timestamp."""
         taken = 0 if place is None else int(place["steps"])
         for number, (ts, items) in enumerate(self._steps(), 1):
             if self._closed.is_set():
@@ -70,12 +72,12 @@ class WorkloadSource:
                 yield from (_after(item, start_ts) for item in items or (Resolved(ts, {"steps": number}),))
 
     def close(self) -> None:
-        """A reading ends with its current step."""
+        """End a reading after its current step."""
         self._closed.set()
 
 
 def _after(item: Upstream, start_ts: int) -> Upstream:
-    """Rows in columns may begin before a moment and end after it."""
+    """Cut a batch that begins before a timestamp and ends after it."""
     if not isinstance(item, RowBatch) or item.rows.column("_commit_ts")[0].as_py() > start_ts:
         return item
     import pyarrow.compute as pc
@@ -89,7 +91,7 @@ _KNOWN = ", ".join(sorted({*_NUMBERS, "schema"}))
 
 def _small(seed: int, numbers: Mapping[str, int], schema: str) -> Callable[[], Iterable[Step]]:
     transactions = numbers.get("transactions", None if "rows" in numbers else _TRANSACTIONS)
-    # The upstream changes keys in place; splitting such changes is the changefeed's work.
+    # The upstream updates keys in place; the changefeed splits such updates.
     workload = Workload(seed, transactions, numbers.get("rows"), numbers.get("tables", 4), schema, Habits(raw=True))
     return lambda: map(_step, workload)
 

@@ -1,4 +1,4 @@
-"""Kafka's topics, read by position: a changefeed keeps its position itself and joins no consumer group."""
+"""Topics of Kafka, for the topic source. It stores its offsets itself and does not join a consumer group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from tidewire.changefeed.config.settings import KafkaSettings
 from tidewire.changefeed.sink.kafka import UNREACHABLE, client_settings, ticdc_codes, wait_seconds
-from tidewire.changefeed.source.topic.watermark_buffer import Partition
+from tidewire.changefeed.source.watermark_buffer import Partition
 from tidewire.errors import ChangefeedError
 from tidewire.kafka.client import KafkaClient, Offsets, PartitionId
 from tidewire.kafka.fetch import Follower
@@ -22,13 +22,13 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings, names: Sequence[str]) -> None:
         self._names = names
-        words, seconds = client_settings(settings), wait_seconds(settings)
+        arguments, seconds = client_settings(settings), wait_seconds(settings)
         with ticdc_codes(UNREACHABLE, UNREACHABLE):
-            self._client = KafkaClient(words, first_seconds=seconds, later_seconds=seconds)
-            self._follower = Follower(words)
+            self._client = KafkaClient(arguments, first_seconds=seconds, later_seconds=seconds)
+            self._follower = Follower(arguments)
 
     def partitions(self) -> Sequence[Partition]:
-        """The partitions there are now."""
+        """The partitions that exist now."""
         with ticdc_codes(UNREACHABLE, UNREACHABLE):
             topics = self._client.topics(self._names)
         return [Partition(name, number) for name in self._names if name in topics for number in topics[name].partitions]
@@ -38,10 +38,10 @@ class KafkaReader:
         return self._offsets([partition])[partition].first
 
     def read(self, offsets: Mapping[Partition, int]) -> Iterator[tuple[Position, Message]]:
-        """Some of what comes next in each partition."""
-        places: dict[PartitionId, int] = dict(offsets.items())
+        """Some of the next messages of each partition."""
+        starts: dict[PartitionId, int] = dict(offsets.items())
         with ticdc_codes(UNREACHABLE, UNREACHABLE):
-            return self._follower.read(places, AT_ONCE, _WAIT_SECONDS)
+            return self._follower.read(starts, AT_ONCE, _WAIT_SECONDS)
 
     def ends(self, partitions: Iterable[Partition]) -> Mapping[Partition, int]:
         """The offsets that the next messages of these partitions will get."""
@@ -55,7 +55,9 @@ class KafkaReader:
         with ticdc_codes(UNREACHABLE, UNREACHABLE):
             wanted = list(partitions)
             found = self._client.offsets(wanted)
-        lacking = next((place for place in wanted if place not in found), None)
-        if lacking is not None:
-            raise ChangefeedError(UNREACHABLE, f"{lacking.topic}[{lacking.number}] is gone, or has no leader yet")
-        return {place: found[place] for place in wanted}
+        missing = next((partition for partition in wanted if partition not in found), None)
+        if missing is not None:
+            raise ChangefeedError(
+                UNREACHABLE, f"{missing.topic}[{missing.number}] does not exist any more, or has no leader yet"
+            )
+        return {partition: found[partition] for partition in wanted}

@@ -1,6 +1,6 @@
-"""Puts late and repeated events in order, once each: they wait until the watermarks of all partitions have passed them.
+"""Puts late and repeated events in order, once each: they are held until the watermarks of all partitions are later.
 
-Pure: events with their places go in, and come out when a watermark lets them.
+It has no side effects: events with their positions go in, and come out when a watermark releases them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Partition(NamedTuple):
 
 _ORDER: Mapping[Op, int] = {Op.DELETE: 0, Op.UPDATE: 1, Op.INSERT: 2}
 _STATEMENT = 3
-"""A statement comes after the rows of the same commit ts."""
+"""DDL comes after the rows with the same commit ts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Held:
 
 @dataclass(slots=True)
 class WatermarkBuffer:
-    """Holds events back until the least watermark of all partitions has passed them."""
+    """Holds events until the least watermark of all partitions is not earlier than they are."""
 
     released: int = 0
     watermarks: dict[Partition, int] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class WatermarkBuffer:
             self.watermarks.setdefault(partition, 0)
 
     def take(self, at: Position, event: Event) -> None:
-        """An event from a place. What was let through already, or is held already, is a repetition."""
+        """Take an event; one that was released already, or is held already, is a repetition and ignored."""
         match event:
             case Watermark(ts):
                 partition = Partition(at.topic, at.partition)
@@ -62,9 +62,9 @@ class WatermarkBuffer:
                     self._held.setdefault(_identity(event), _Held((ts, kind, self._count), at, event))
 
     def release(self, is_read: Callable[[str], bool] = lambda _: False) -> Iterator[RowChange | Ddl]:
-        """The events that nothing can come before any more, in commit order; :attr:`released` is where they end.
+        """Yield the events before which nothing can come any more, in commit order; :attr:`released` is their end.
 
-        ``is_read``: is a topic read to its end? One that is, and yet lacks watermarks, may be out of use.
+        ``is_read``: has a topic been read to its end? Such a topic may be out of use if it lacks watermarks.
         """
         watermark = self._least(is_read)
         if watermark <= self.released:
@@ -78,8 +78,8 @@ class WatermarkBuffer:
     def _least(self, is_read: Callable[[str], bool]) -> int:
         """The least watermark of all topics in use.
 
-        Watermarks go out in passes, one topic after the other, and two growing ones in a partition say that the pass of
-        the first is complete. A topic that did not get it and has nothing more is that of a table which is gone.
+        A changefeed sends a watermark to one topic after the other. If a partition has two watermarks, every topic in
+        use has received the first. A topic without it that has been read to its end belongs to a dropped table.
         """
         complete = max(self._previous.values(), default=0)
         newest: dict[str, int] = {}
@@ -98,7 +98,7 @@ class WatermarkBuffer:
 
 
 def _identity(event: RowChange | Ddl) -> Hashable:
-    """What repetitions of an event share. Where no key is told, rows of a transaction that are equal count as one."""
+    """A key that repetitions of an event share. Without a handle key, equal rows of a transaction count as one."""
     if isinstance(event, Ddl):
         return (event.commit_ts, event.table, event.query)
     row = (event.before if event.after is None else event.after) or {}
