@@ -73,11 +73,16 @@ class DecodeError(TidewireError, ValueError):
         self.at = at
         self.part = part
 
-    def __str__(self) -> str:
+    @property
+    def place(self) -> str:
+        """Where it is, as words behind the reason."""
         place = "" if self.part is None else f" in {self.part}"
         if self.at is not None:
             place += f" at {self.at}" if isinstance(self.at, str) else f" at byte {self.at}"
-        return f"{self.protocol}: {self.reason}{place}"
+        return place
+
+    def __str__(self) -> str:
+        return f"{self.protocol}: {self.reason}{self.place}"
 
 
 class SchemaUnknown(DecodeError):

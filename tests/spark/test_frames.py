@@ -335,7 +335,8 @@ def test_a_bad_message_fails_a_query_that_says_so_without_its_value(spark: Spark
         tw.decode(df, "canal-json", on_bad="fail"),
         tw.rows(df, "canal-json", "shop.orders", schema="id bigint"),
     ):
-        with pytest.raises(Exception, match="the message at offset 0 of orders, partition 0, cannot be read") as error:
+        place = r"the message at offset 0 of orders, partition 0, cannot be read in value at .*; .* column error"
+        with pytest.raises(Exception, match=place) as error:
             query.collect()
         assert SECRET not in str(error.value)
 
@@ -385,7 +386,12 @@ def test_what_cannot_work_is_refused_before_anything_runs(spark: SparkSession) -
     stream = spark.readStream.format("rate").load()
 
     for refused, words in (
-        (lambda: tw.decode(df.drop("offset"), "canal-json"), "lacks offset"),
+        (lambda: tw.decode(df.drop("offset"), "canal-json"), "lacks offset. Rename"),
+        (
+            lambda: tw.decode(df.selectExpr("*", "5 n").drop("value").withColumnRenamed("n", "value"), "craft"),
+            "is int;",
+        ),
+        (lambda: tw.decode(df, "canal-json", options="a=b"), "they are a str; give a mapping"),  # type: ignore[arg-type]
         (lambda: tw.decode(df, "avro"), "give options={'schema-registry'"),
         (lambda: tw.decode(df, "canal-json", options={"nonsense": "1"}), "nonsense"),
         (lambda: tw.decode(df, "canal-json", on_bad="drop"), "'drop' is not one of row, fail"),  # type: ignore[arg-type]
@@ -400,6 +406,16 @@ def test_what_cannot_work_is_refused_before_anything_runs(spark: SparkSession) -
             refused()
     with pytest.raises(UnknownProtocol):
         tw.decode(df, "protobuf")
+
+
+def test_messages_may_be_text_in_columns_of_any_case_without_keys(spark: SparkSession) -> None:
+    df = _df(spark, RowChange(ORDERS, 1, after={"id": 1, "state": "new", "price": None}))
+
+    for found in (
+        df.toDF(*map(str.upper, df.columns)),
+        df.selectExpr("topic", "partition", "offset", "null AS key", "cast(value AS string) AS value"),
+    ):
+        assert [row.kind for row in tw.decode(found, "canal-json").collect()] == ["row"]
 
 
 def test_a_password_is_in_no_plan_and_no_log(
@@ -500,6 +516,20 @@ def test_options_that_the_data_source_cannot_honour_are_refused_by_name(
 
     with pytest.raises(Exception, match=complaint):
         _ = spark.readStream.format("ticdc").options(**given).load(tmp_path.as_uri()).schema
+
+
+@pytest.mark.skipif(OLD, reason="Python data sources came with Spark 4.0")
+def test_the_data_source_refuses_other_columns_and_a_folder_without_a_scheme(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.dataSource.register(tw.TicdcSource)
+    place = _in_files(messages("seed11", "canal-json").slice(0, 1), tmp_path / "topics")
+
+    for columns in ("a int", "after string, kind string"):
+        with pytest.raises(Exception, match="leave schema"):
+            spark.read.format("ticdc").schema(columns).options(protocol="canal-json").load(place).collect()
+    with pytest.raises(Exception, match="is not file:FOLDER; write file:/some/folder"):
+        spark.read.format("ticdc").options(protocol="canal-json").load("/some/folder").collect()
 
 
 @pytest.mark.skipif(OLD, reason="Python data sources came with Spark 4.0")

@@ -273,8 +273,8 @@ def test_a_uri_may_be_relative_or_escaped(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("kafka://127.0.0.1:9092/t", "'kafka' is not one of file"),
-        ("topics", "'no scheme' is not one of file"),
+        ("kafka://127.0.0.1:9092/t", "is not file:FOLDER"),
+        ("topics", "is not file:FOLDER; write file:topics"),
         ("file://topics", "file:folder or file:///"),
         ("file:", "file:folder or file:///"),
         ("file:t?x=1", "file:folder or file:///"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidewire.codec import PROTOCOLS
 from tidewire.errors import MissingExtra, OptionError
 from tidewire.kafka.uri import SCHEMES, KafkaAddress
-from tidewire.spark.frames.decode import SCHEMA, chosen, reading, rules
+from tidewire.spark.frames.decode import COLUMNS, SCHEMA, chosen, reading, rules
 from tidewire.spark.source.base import Extent, OffsetRange, planned_ranges
 from tidewire.sync.manifest import Partition
 from tidewire.sync.toml_section import filled
@@ -89,10 +89,12 @@ class TicdcSource(DataSource):
         """What reads a batch: all that there is now."""
         if _LIMIT in _names(self.options):
             raise OptionError(_LIMIT, "it limits the batches of a stream; spark.read reads all that there is")
+        _check_schema(schema)
         return Batch(self._place(), self._settings())
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
         """What reads a stream, from the first message on."""
+        _check_schema(schema)
         return Stream(self._place(), self._settings(), self._limit())
 
     def _place(self) -> str:
@@ -207,6 +209,14 @@ class Stream(_Reading, DataSourceStreamReader, _AvailableNow):  # type: ignore[m
         now = self._extents() if ends.keys() - starts.keys() else {}
         extents = {at: Extent(starts.get(at, now[at].first if at in now else 0), last) for at, last in ends.items()}
         return self._ranges(extents, starts)
+
+
+def _check_schema(schema: Any) -> None:
+    """Refuse a schema of the user's: the columns are always the same."""
+    if schema.names != COLUMNS:
+        raise OptionError(
+            "schema", "the columns are those of tw.decode; leave schema(…) out, and select from the result"
+        )
 
 
 def _by_partition(

@@ -21,7 +21,8 @@ def open_topics(uri: str) -> FileTopics:
     """The topics behind a URI. Nothing needs to be there yet."""
     scheme = uri.partition(":")[0].lower() if ":" in uri else ""
     if scheme not in _SCHEMES:
-        raise OptionError("topics", f"{scheme or 'no scheme'!r} is not one of {', '.join(_SCHEMES)}")
+        known = " or ".join(f"{each}:FOLDER" for each in _SCHEMES)
+        raise OptionError("topics", f"{uri!r} is not {known}" + ("" if scheme else f"; write file:{uri}"))
     return _SCHEMES[scheme](uri)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -22,8 +23,13 @@ SCHEMA: Final = (
 )
 """The columns of the result as a Spark schema; ``{image}`` is ``variant`` or ``string``."""
 
+COLUMNS: Final = re.findall(r"(\w+) [^<,]+(?:<[^>]*>)?", SCHEMA)
+"""The names of these columns."""
+
 Values = Literal["variant", "json"]
 _MESSAGE: Final = {"topic": "string", "partition": "int", "offset": "bigint", "key": "binary", "value": "binary"}
+_BYTES: Final = ("binary", "string", "void")
+"""The types that a column of bytes may have."""
 
 
 def decode(
@@ -72,20 +78,29 @@ def _image(df: DataFrame, values: Values | None) -> str:
 
 
 def messages_of(df: DataFrame) -> DataFrame:
-    """The columns of messages, in their types; :class:`~tidewire.OptionError` if one is missing."""
+    """The columns of messages, in their types; :class:`~tidewire.OptionError` if one is missing or holds no bytes."""
     from pyspark.sql.functions import col
 
-    missing = [name for name in _MESSAGE if name not in df.columns]
+    found = {spelled: field for field in df.schema.fields for spelled in (field.name.lower(), field.name)}
+    missing = [name for name in _MESSAGE if name not in found]
     if missing:
         raise OptionError(
-            "df", f"a DataFrame of messages has the columns {', '.join(_MESSAGE)}; this one lacks {', '.join(missing)}"
+            "df",
+            f"a DataFrame of messages has the columns {', '.join(_MESSAGE)}; this one lacks {', '.join(missing)}. "
+            "Rename the columns that hold them; where messages have no key, add a column key of NULLs",
         )
-    return df.select(*(col(name).cast(type_).alias(name) for name, type_ in _MESSAGE.items()))
+    for name in (name for name, type_ in _MESSAGE.items() if type_ == "binary"):
+        type_ = found[name].dataType.simpleString()
+        if type_ not in _BYTES:
+            raise OptionError("df", f"column {name} is {type_}; give the bytes of the messages, as binary or string")
+    return df.select(*(col(f"`{found[name].name}`").cast(type_).alias(name) for name, type_ in _MESSAGE.items()))
 
 
 def reading(name: str, options: Mapping[str, str] | None, schemas: Schemas | str | None) -> dict[str, Any]:
     """Check the protocol, the options and the schemas, and return them as settings for executors."""
     protocol(name)
+    if not isinstance(options, Mapping | None):
+        raise OptionError("options", f"they are a {type(options).__name__}; give a mapping such as {{'name': 'value'}}")
     given = {str(key): str(value) for key, value in (options or {}).items()}
     parsed = Options.parse(given)
     text = schemas_text(schemas)

@@ -72,8 +72,8 @@ class _Task:
         empty = empty_messages(decoded, messages.num_rows)
         if self._fails:
             for first in decoded.rejects:
-                what = "cannot be read; with on_bad='row' the column error says why"
-                raise unreadable(self._protocol, messages, first.pos, what, first.at, first.part)
+                advice = "with on_bad='row' the column error says why"
+                raise unreadable(self._protocol, messages, first.pos, "cannot be read", first.at, first.part, advice)
             for pos in empty:
                 raise unreadable(self._protocol, messages, pos, "is empty", None, None)
         parts = [

@@ -119,10 +119,13 @@ def sliced(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield from sliced(messages.slice(middle))
 
 
-def unreadable(protocol: str, messages: pa.RecordBatch, pos: int, what: str, at: Any, part: str | None) -> DecodeError:
+def unreadable(
+    protocol: str, messages: pa.RecordBatch, pos: int, what: str, at: Any, part: str | None, advice: str = ""
+) -> DecodeError:
     """The error of a message. It has the position and no value: errors end in logs that many people read."""
     topic, partition, offset = (messages.column(name)[pos].as_py() for name in ("topic", "partition", "offset"))
-    return DecodeError(protocol, f"the message at offset {offset} of {topic}, partition {partition}, {what}", at, part)
+    place = DecodeError(protocol, f"the message at offset {offset} of {topic}, partition {partition}, {what}", at, part)
+    return DecodeError(protocol, f"{place.reason}{place.place}; {advice}") if advice else place
 
 
 EMPTY: Final = "the message is empty"

@@ -18,7 +18,7 @@ from tidewire.spark.frames.types import column_of
 
 _KEY_ONLY: Final = "was too large, so that only its key was sent and the other columns are unknown"
 _PARKED: Final = "needs a schema that has not come yet; give schemas=tw.learn(df, 'simple')"
-_BAD: Final = "cannot be read; tw.decode gives the reason in its column error"
+_BAD: Final = "tw.decode gives the reason in its column error"
 
 
 def run(settings: Mapping[str, Any], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -60,7 +60,7 @@ class _Task:
         decoded = decoder.decode(messages)
         if self._fails:
             for reject in decoded.rejects:
-                self._refuse(messages, reject.pos, _BAD, reject.at, reject.part)
+                self._refuse(messages, reject.pos, "cannot be read", reject.at, reject.part, _BAD)
             for pos, _ in decoded.parked:
                 self._refuse(messages, pos, _PARKED)
             for pos in empty_messages(decoded, messages.num_rows):
@@ -78,12 +78,18 @@ class _Task:
         return together.take(order).select(self._schema.names)
 
     def _refuse(
-        self, messages: pa.RecordBatch, pos: int, what: str, at: int | str | None = None, part: str | None = None
+        self,
+        messages: pa.RecordBatch,
+        pos: int,
+        what: str,
+        at: int | str | None = None,
+        part: str | None = None,
+        advice: str = "",
     ) -> None:
         """Fail at a message, unless it is known to be another table's."""
         told: TableName | None = self._decoding.peek(messages, pos).table
         if told is None or told.folded == self._table:
-            raise unreadable(self._protocol, messages, pos, what, at, part)
+            raise unreadable(self._protocol, messages, pos, what, at, part, advice)
 
     def _typed(
         self, plan: Plan, rows: pa.RecordBatch, messages: pa.RecordBatch, policy: Policy
