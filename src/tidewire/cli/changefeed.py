@@ -11,7 +11,7 @@ import click
 from tidewire.changefeed.config.replica import DEFAULT, from_json, to_json, with_schema_registry
 from tidewire.changefeed.config.validate import Request, validate
 from tidewire.changefeed.http.client import ApiClient, Document
-from tidewire.changefeed.service.feed import NO_SAFE_POINT, NOT_EXISTS, FeedKey, unknown
+from tidewire.changefeed.service.store import NO_SAFE_POINT, NOT_EXISTS, FeedKey, unknown
 from tidewire.cli.changefeed_prompts import (
     agreed_to_ignore,
     config_from,

@@ -11,7 +11,7 @@ import click
 
 from tidewire.changefeed.config.replica import ReplicaConfig, merged
 from tidewire.changefeed.http.client import ApiClient, Document
-from tidewire.changefeed.http.times import clock_text
+from tidewire.changefeed.http.documents import clock_text
 from tidewire.errors import ChangefeedError
 from tidewire.model.tso import LOGICAL_BITS, physical_ms
 

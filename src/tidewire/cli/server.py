@@ -110,9 +110,8 @@ def server(
     Example:
       tidewire server --upstream 'workload://7?transactions=1000' --data-dir data
     """
-    from tidewire.changefeed.http.app import web_app
+    from tidewire.changefeed.http.app import HttpServer, listening_socket, web_app
     from tidewire.changefeed.http.documents import Node
-    from tidewire.changefeed.http.server import HttpServer, listening_socket
     from tidewire.changefeed.service.service import Service
     from tidewire.changefeed.service.store import Store
     from tidewire.changefeed.source import open_source

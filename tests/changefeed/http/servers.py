@@ -12,10 +12,9 @@ from pathlib import Path
 import httpx
 
 from changefeed.service.upstreams import Live, until
-from tidewire.changefeed.http.app import web_app
+from tidewire.changefeed.http.app import HttpServer, listening_socket, web_app
 from tidewire.changefeed.http.authentication import Guard
 from tidewire.changefeed.http.documents import Node
-from tidewire.changefeed.http.server import HttpServer, listening_socket
 from tidewire.changefeed.service.lifecycle import Backoff
 from tidewire.changefeed.service.service import Service
 from tidewire.changefeed.service.store import Store

@@ -16,7 +16,7 @@ from changefeed.http.servers import Api, server
 from changefeed.service.upstreams import START, until
 from tidewire import __version__
 from tidewire.changefeed.config.replica import from_toml
-from tidewire.changefeed.http.toml import toml_text
+from tidewire.changefeed.http.documents import toml_text
 from tidewire.errors import ChangefeedError
 
 FEEDS = "/api/v2/changefeeds"

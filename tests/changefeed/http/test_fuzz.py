@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from changefeed.http.servers import NODE, Api, server
-from tidewire.changefeed.http.answers import INTERNAL, Answer
 from tidewire.changefeed.http.app import VERBS, answered
-from tidewire.changefeed.http.changefeeds import Call
+from tidewire.changefeed.http.handlers import INTERNAL, Answer, Call
 
 SECRET = "aHVzaC1odXNo"
 BODY: dict[str, Any] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tidewire.changefeed.http.answers import BAD_REQUESTS
 from tidewire.changefeed.http.app import VERBS
-from tidewire.changefeed.service.failure import UNRETRYABLE
+from tidewire.changefeed.http.handlers import BAD_REQUESTS
+from tidewire.changefeed.service.errors import UNRETRYABLE
 from tidewire.changefeed.service.lifecycle import State
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "open-api.md").read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidewire.changefeed.http.server import listening_socket
+from tidewire.changefeed.http.app import listening_socket
 from tidewire.errors import ChangefeedError
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewire.changefeed.service.failure import UNRETRYABLE, Failure
+from tidewire.changefeed.service.errors import UNRETRYABLE, Failure
 from tidewire.changefeed.service.lifecycle import (
     MOVES,
     Backoff,

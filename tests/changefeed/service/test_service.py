@@ -14,10 +14,9 @@ from changefeed.config.config_requests import table as any_table
 from changefeed.pieces import SetClock
 from changefeed.service.upstreams import KEY, START, Live, until, until_checkpoint, until_state
 from tidewire.changefeed.config.replica import from_toml
-from tidewire.changefeed.service.feed import FeedKey
 from tidewire.changefeed.service.lifecycle import Backoff, State
 from tidewire.changefeed.service.service import Change, Service, Wanted
-from tidewire.changefeed.service.store import Store
+from tidewire.changefeed.service.store import FeedKey, Store
 from tidewire.changefeed.source import Source, open_source
 from tidewire.codec import protocol
 from tidewire.errors import ChangefeedError

@@ -12,10 +12,9 @@ import pytest
 
 from tidewire.changefeed.checkpoint import Checkpoint
 from tidewire.changefeed.config.replica import from_toml
-from tidewire.changefeed.service.failure import Failure
-from tidewire.changefeed.service.feed import Feed, FeedKey, Progress
+from tidewire.changefeed.service.errors import Failure
 from tidewire.changefeed.service.lifecycle import Life, State
-from tidewire.changefeed.service.store import FILE, Store
+from tidewire.changefeed.service.store import FILE, Feed, FeedKey, Progress, Store
 from tidewire.errors import ChangefeedError
 from tidewire.secrets import Secret
 
@@ -103,7 +102,7 @@ def test_a_file_that_others_may_read_is_closed_to_them(tmp_path: Path) -> None:
 
 
 def test_two_servers_cannot_share_a_folder(tmp_path: Path, store: Store) -> None:
-    with pytest.raises(ChangefeedError, match="another server works in"):
+    with pytest.raises(ChangefeedError, match="another server uses"):
         Store(tmp_path)
     store.close()
 
@@ -122,7 +121,7 @@ def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
 def test_something_else_is_no_store(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"something else entirely" * 100)
 
-    with pytest.raises(ChangefeedError, match="is no store of changefeeds"):
+    with pytest.raises(ChangefeedError, match="is not a store of changefeeds"):
         Store(tmp_path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidewire.changefeed.config.replica import SyncedStatusConfig
-from tidewire.changefeed.service.synced import DONE, LOOK, WAIT, is_synced
+from tidewire.changefeed.service.service import NOT_SYNCED, SYNCED, UNCLEAR, is_synced
 from tidewire.model.tso import LOGICAL_BITS
 
 NOW = 1_700_000_000
@@ -18,11 +18,11 @@ def tso(seconds: int) -> int:
 @pytest.mark.parametrize(
     ("synced_ago", "checkpoint_ago", "resolved_ago", "synced", "info"),
     [
-        (301, 14, 14, True, DONE),
-        (300, 14, 14, False, WAIT),
-        (301, 15, 15, False, LOOK),
-        (301, 40, 1, False, WAIT),
-        (10, 1, 1, False, WAIT),
+        (301, 14, 14, True, SYNCED),
+        (300, 14, 14, False, NOT_SYNCED),
+        (301, 15, 15, False, UNCLEAR),
+        (301, 40, 1, False, NOT_SYNCED),
+        (10, 1, 1, False, NOT_SYNCED),
     ],
 )
 def test_nothing_was_sent_for_long_and_the_checkpoint_is_close(

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from changefeed.service.upstreams import Live, until
-from tidewire.changefeed.service.feed import FeedKey
 from tidewire.changefeed.service.lifecycle import Backoff
 from tidewire.changefeed.service.service import Change, Service, Wanted
-from tidewire.changefeed.service.store import Store
+from tidewire.changefeed.service.store import FeedKey, Store
 from tidewire.errors import ChangefeedError
 from tidewire.secrets import Secret
 

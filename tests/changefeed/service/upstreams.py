@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from changefeed.pieces import create, insert, table
-from tidewire.changefeed.service.feed import FeedKey
 from tidewire.changefeed.service.lifecycle import State
 from tidewire.changefeed.service.service import Service
+from tidewire.changefeed.service.store import FeedKey
 from tidewire.changefeed.source import Resolved, ResumePosition, Upstream
 from tidewire.model import Ddl, RowChange, TableSchema
 

@@ -16,7 +16,7 @@ from changefeed.config.config_requests import check
 from changefeed.pieces import SetClock, create, delete, insert, table, update
 from object_stores import S3, s3_server
 from tidewire.changefeed.config.settings import StorageSettings
-from tidewire.changefeed.service.failure import code_of
+from tidewire.changefeed.service.errors import code_of
 from tidewire.changefeed.sink.open import open_sink
 from tidewire.changefeed.sink.storage import StorageSink, records_for
 from tidewire.codec import Options, Resources

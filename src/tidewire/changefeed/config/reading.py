@@ -7,7 +7,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import Field, dataclass, field, is_dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -211,3 +211,26 @@ _REDACTED: Mapping[type, Callable[[Any], Any]] = {
 def listed(paths: Iterable[str]) -> str:
     """Paths in a sentence."""
     return ", ".join(sorted(paths))
+
+
+def unmasked(given: Section, current: Section) -> Section:
+    """``given`` with the secrets of ``current`` where it has only their masks, as users were shown it."""
+    changes: dict[str, Any] = {}
+    for item in fields(given):  # type: ignore[arg-type]
+        new, old = getattr(given, item.name), getattr(current, item.name)
+        if old is None or new is None:
+            continue
+        if is_dataclass(new):
+            changes[item.name] = unmasked(new, old)
+        elif isinstance(new, Secret | SecretURI):
+            changes[item.name] = unmasked_uri(new, old) if isinstance(new, SecretURI) else _unmasked_secret(new, old)
+    return replace(given, **changes)  # type: ignore[type-var]
+
+
+def unmasked_uri(given: str, current: str) -> str:
+    """The given URI; the current one if the given one is its redacted form."""
+    return current if given == redacted(current) else given
+
+
+def _unmasked_secret(given: Secret, current: Secret) -> Secret:
+    return current if given == MASK else given

@@ -1,17 +1,18 @@
-"""The Open API as a web application: paths, verbs, and who may use them."""
+"""The Open API as a web application: paths, verbs, who may use them, and the application on a port."""
 
 from __future__ import annotations
 
 import logging
+import socket
+import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 
-from tidewire.changefeed.http import changefeeds, node
-from tidewire.changefeed.http.answers import INTERNAL, Answer, error_answer, refusal
+from tidewire.changefeed.http import handlers
 from tidewire.changefeed.http.authentication import Guard
 from tidewire.changefeed.http.bodies import LARGEST, read_body, secrets_in_body
-from tidewire.changefeed.http.changefeeds import Call
 from tidewire.changefeed.http.documents import Node
+from tidewire.changefeed.http.handlers import INTERNAL, Answer, Call, error_answer, refusal
 from tidewire.changefeed.service.service import INVALID_PARAM, Service
 from tidewire.errors import ChangefeedError, MissingExtra, TidewireError
 
@@ -30,34 +31,34 @@ log = logging.getLogger(__name__)
 Verb = Callable[[Call], Answer]
 UNAUTHORIZED = "CDC:ErrUnauthorized"
 OPEN_PATHS = frozenset({"/api/v2/health"})
-"""What needs no credentials: it tells nothing."""
+"""Paths without authentication; their answers contain no information."""
 
 VERBS: Mapping[str, Mapping[str, Verb]] = {
-    "/api/v2/changefeeds": {"POST": changefeeds.create, "GET": changefeeds.list_all},
+    "/api/v2/changefeeds": {"POST": handlers.create, "GET": handlers.list_all},
     "/api/v2/changefeeds/{changefeed_id}": {
-        "GET": changefeeds.query,
-        "PUT": changefeeds.update,
-        "DELETE": changefeeds.remove,
+        "GET": handlers.query,
+        "PUT": handlers.update,
+        "DELETE": handlers.remove,
     },
-    "/api/v2/changefeeds/{changefeed_id}/pause": {"POST": changefeeds.pause},
-    "/api/v2/changefeeds/{changefeed_id}/resume": {"POST": changefeeds.resume},
-    "/api/v2/changefeeds/{changefeed_id}/status": {"GET": changefeeds.status},
-    "/api/v2/changefeeds/{changefeed_id}/synced": {"GET": changefeeds.synced},
-    "/api/v2/verify_table": {"POST": changefeeds.verify_table},
-    "/api/v2/get_all_tables": {"POST": changefeeds.get_all_tables},
-    "/api/v2/tso": {"POST": changefeeds.tso},
-    "/api/v2/health": {"GET": node.health},
-    "/api/v2/status": {"GET": node.status},
-    "/status": {"GET": node.status},
-    "/api/v2/captures": {"GET": node.captures},
-    "/api/v2/processors": {"GET": node.processors},
-    "/api/v2/owner/resign": {"POST": node.resign},
-    "/api/v2/log": {"POST": node.set_log_level},
+    "/api/v2/changefeeds/{changefeed_id}/pause": {"POST": handlers.pause},
+    "/api/v2/changefeeds/{changefeed_id}/resume": {"POST": handlers.resume},
+    "/api/v2/changefeeds/{changefeed_id}/status": {"GET": handlers.status},
+    "/api/v2/changefeeds/{changefeed_id}/synced": {"GET": handlers.synced},
+    "/api/v2/verify_table": {"POST": handlers.verify_table},
+    "/api/v2/get_all_tables": {"POST": handlers.get_all_tables},
+    "/api/v2/tso": {"POST": handlers.tso},
+    "/api/v2/health": {"GET": handlers.health},
+    "/api/v2/status": {"GET": handlers.node_status},
+    "/status": {"GET": handlers.node_status},
+    "/api/v2/captures": {"GET": handlers.captures},
+    "/api/v2/processors": {"GET": handlers.processors},
+    "/api/v2/owner/resign": {"POST": handlers.resign},
+    "/api/v2/log": {"POST": handlers.set_log_level},
 }
 
 
 def web_app(service: Service, node: Node, guard: Guard) -> Starlette:
-    """The application over a service."""
+    """The web application of a service."""
     routes = [
         Route(path, _endpoint(verb, service, node, guard), methods=[method])
         for path, verbs in VERBS.items()
@@ -92,13 +93,13 @@ def _endpoint(verb: Verb, service: Service, node: Node, guard: Guard) -> Callabl
 
 
 def answered(verb: Verb, call: Call) -> Answer:
-    """The answer of a verb, whatever it raises."""
+    """The answer of a verb, also if it raises an error."""
     try:
         return verb(call)
     except TidewireError as error:
         return refusal(error, _secrets(call))
     except Exception as error:
-        # Without the error's own words: they may repeat a secret.
+        # Without the error's text, which may contain a secret.
         trace = "".join(traceback.format_tb(error.__traceback__))
         log.error("%s in %s:\n%s", type(error).__name__, verb.__qualname__, trace)
         return error_answer(500, INTERNAL, f"an unexpected {type(error).__name__}; the server's log says where")
@@ -127,3 +128,45 @@ async def _no_such_verb(request: Request, error: Exception) -> Response:
 
 def _response(answer: Answer, headers: Mapping[str, str] = {}) -> Response:
     return Response(answer.body, answer.status, headers=dict(headers), media_type=answer.content_type)
+
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+except ImportError as error:
+    raise MissingExtra("uvicorn", "server") from error
+
+
+UNUSABLE = "CDC:ErrServeHTTP"
+_GRACE_SECONDS = 30
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A listening socket; raises ``CDC:ErrServeHTTP`` if the address cannot be used. Port 0 takes any free port."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ChangefeedError(UNUSABLE, f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
+class HttpServer:
+    """Serves an application from a thread, until it is stopped."""
+
+    def __init__(self, app: Starlette, listening: socket.socket) -> None:
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_GRACE_SECONDS
+        )
+        self._server = uvicorn.Server(config)
+        self._listening = listening
+        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer the current requests, then end."""
+        self._server.should_exit = True
+        self._thread.join()
+
+    def _serve(self) -> None:
+        with self._listening:
+            self._server.run(sockets=[self._listening])

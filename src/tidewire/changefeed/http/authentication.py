@@ -17,7 +17,7 @@ _LOCAL_NAMES = frozenset({"localhost", "ip6-localhost"})
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request must show. By default there is nothing to show."""
+    """What a request must show: by default nothing."""
 
     token: Secret = NO_SECRET
     user: str = ""
@@ -28,11 +28,11 @@ class Credentials:
 
     @property
     def challenge(self) -> str:
-        """What a server that was shown nothing asks for."""
+        """The ``WWW-Authenticate`` header for a request without credentials."""
         return "Bearer" if self.token else 'Basic realm="tidewire", charset="UTF-8"'
 
     def accepts(self, authorization: str) -> bool:
-        """Does an ``Authorization`` header show them? Takes as long for a wrong one as for a right one."""
+        """Does an ``Authorization`` header show these credentials? The comparison takes constant time."""
         if not self:
             return True
         scheme, _, shown = authorization.strip().partition(" ")
@@ -42,7 +42,7 @@ class Credentials:
         return bool(self.user) and scheme.lower() == "basic" and _same(_decoded(shown), f"{self.user}:{self.password}")
 
     def header(self) -> Mapping[str, str]:
-        """The header that shows them."""
+        """The header that shows these credentials."""
         if self.token:
             return {"Authorization": f"Bearer {str.__str__(self.token)}"}
         if not self.user:
@@ -53,19 +53,20 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Lets requests in. Without credentials only those that were sent to this machine, and by no other site's page.
+    """Decides which requests are answered.
 
-    ``open_to_all`` lets every request in.
+    Without credentials, only requests to this machine that do not come from another site's page. With ``open_to_all``,
+    all requests.
     """
 
     credentials: Credentials = field(default_factory=Credentials)
     open_to_all: bool = False
 
     def refuses(self, headers: Mapping[str, str]) -> str | None:
-        """Why a request is not let in, or ``None``."""
+        """The reason to refuse a request, or ``None``."""
         if self.credentials:
             shown = self.credentials.accepts(headers.get("authorization", ""))
-            return None if shown else "the request shows no valid credentials"
+            return None if shown else "the request has no valid credentials"
         if self.open_to_all:
             return None
         host = _host(f"//{headers.get('host', '')}")
@@ -78,7 +79,7 @@ class Guard:
 
 
 def is_loopback(host: str) -> bool:
-    """Does a name or an address mean this machine and nothing else?
+    """Is this a name or an address of this machine only?
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("localhost")
     (True, True, False, True)

@@ -1,4 +1,4 @@
-"""What requests of the Open API have in them; what cannot be is ``CDC:ErrAPIInvalidParam``."""
+"""Bodies of requests to the Open API; invalid ones raise ``CDC:ErrAPIInvalidParam``."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ log = logging.getLogger(__name__)
 
 FILTER_INVALID = "CDC:ErrFilterRuleInvalid"
 LARGEST = 4 << 20
-"""No configuration is larger, in bytes."""
+"""The largest body, in bytes."""
 
 _LARGEST_TSO = 2**64 - 1
 
 
 def read_body(raw: bytes) -> Mapping[str, Any]:
-    """The JSON object of a request; nothing at all is an empty one."""
+    """The JSON object of a request; an empty body is an empty object."""
     if not raw.strip():
         return {}
     try:
         document = json.loads(raw)
         json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
-        # Not the text itself: it may have a password in it.
+        # Without the text itself, which may contain a password.
         reason = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "not UTF-8"
-        raise ChangefeedError(INVALID_PARAM, f"the body is no JSON: {reason}") from None
+        raise ChangefeedError(INVALID_PARAM, f"the body is not JSON: {reason}") from None
     if not isinstance(document, dict):
         raise ChangefeedError(INVALID_PARAM, f"the body must be a JSON object, not {kind_of(document)}")
     return document
 
 
 def wanted_of(body: Mapping[str, Any]) -> Wanted:
-    """The changefeed that a request wants made."""
+    """The changefeed that a request wants to create."""
     return Wanted(
         Secret(_text(body, "sink_uri")),
         _text(body, "changefeed_id"),
@@ -50,23 +50,23 @@ def wanted_of(body: Mapping[str, Any]) -> Wanted:
 
 
 def change_of(body: Mapping[str, Any]) -> Change:
-    """What a request wants changed."""
+    """The changes that a request wants."""
     uri = _text(body, "sink_uri")
     return Change(Secret(uri) if uri else None, _config(body), _tso(body, "start_ts"), _tso(body, "target_ts"))
 
 
 def overwritten_checkpoint(body: Mapping[str, Any]) -> int:
-    """The moment a changefeed should go on at, 0 for its checkpoint."""
+    """The timestamp that a changefeed should resume at; 0 for its checkpoint."""
     return _tso(body, "overwrite_checkpoint_ts")
 
 
 def log_level_of(body: Mapping[str, Any]) -> str:
-    """The level a log should have."""
+    """The wanted log level."""
     return _text(body, "log_level") or "info"
 
 
 def secrets_in_body(document: Any) -> Iterator[str]:
-    """Texts of a request that no answer may repeat."""
+    """The secrets in a request, which no answer may repeat."""
     if isinstance(document, Mapping):
         for name, value in document.items():
             if isinstance(value, str) and is_secret(name):
@@ -118,4 +118,6 @@ def _refuse_files(config: ReplicaConfig) -> None:
     matchers += [rule.matcher for rule in config.sink.column_selectors]
     for rule in (line for lines in matchers for line in lines):
         if rule.strip(" \t").startswith("@"):
-            raise ChangefeedError(FILTER_INVALID, f"the rule {rule!r}: the server reads no files; give their lines")
+            raise ChangefeedError(
+                FILTER_INVALID, f"the rule {rule!r}: the server does not read files; give the lines of the file instead"
+            )

@@ -16,19 +16,19 @@ Document: TypeAlias = dict[str, Any]
 
 UNREACHABLE = "CDC:ErrInvalidServerOption"
 _TIMEOUT_SECONDS = 120.0
-"""Pausing waits for the last messages to be safe."""
+"""Long, because pausing waits until the last messages are safe."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiClient:
-    """The changefeed verbs of a server, for one namespace. What a server refuses is a ``ChangefeedError``."""
+    """The changefeed verbs of a server, for one namespace. A refusal raises ``ChangefeedError``."""
 
     server: str
     credentials: Credentials = field(default_factory=Credentials)
     namespace: str = "default"
 
     def create(self, body: Mapping[str, Any]) -> Document:
-        """Make a changefeed."""
+        """Create a changefeed."""
         return self._document("POST", "/changefeeds", body)
 
     def list_all(self, state: str = "all") -> list[Document]:
@@ -48,11 +48,11 @@ class ApiClient:
         self._request("POST", _path(changefeed_id, "/pause"))
 
     def resume(self, changefeed_id: str, checkpoint_ts: int = 0) -> None:
-        """Go on with a changefeed."""
+        """Resume a changefeed."""
         self._request("POST", _path(changefeed_id, "/resume"), {"overwrite_checkpoint_ts": checkpoint_ts})
 
     def remove(self, changefeed_id: str) -> None:
-        """Forget a changefeed."""
+        """Remove a changefeed."""
         self._request("DELETE", _path(changefeed_id))
 
     def verify_table(self, body: Mapping[str, Any]) -> Document:
@@ -64,15 +64,15 @@ class ApiClient:
         return self._document("POST", "/get_all_tables", body)
 
     def tso(self) -> Document:
-        """The newest timestamp upstream, in its two halves."""
+        """The two halves of the newest timestamp upstream."""
         return self._document("POST", "/tso")
 
     def captures(self) -> list[Document]:
-        """The servers there are."""
+        """The servers of the cluster."""
         return list(self._document("GET", "/captures")["items"])
 
     def processors(self) -> list[Document]:
-        """The changefeeds that run, and where."""
+        """The running changefeeds, and their servers."""
         return list(self._document("GET", "/processors")["items"])
 
     def _document(
@@ -124,7 +124,7 @@ def _path(changefeed_id: str, verb: str = "") -> str:
 
 
 def _base(server: str) -> str:
-    """TiCDC takes an address without a scheme as well."""
+    """The base of a server's URLs; like TiCDC, an address without a scheme is accepted."""
     text = server if "://" in server else f"http://{server}"
     try:
         parts = urlsplit(text)
@@ -133,5 +133,5 @@ def _base(server: str) -> str:
         usable = False
     if not usable:
         shown = redacted(server)
-        raise ChangefeedError(UNREACHABLE, f"{shown!r} is no address of a server; write http://127.0.0.1:8300")
+        raise ChangefeedError(UNREACHABLE, f"{shown!r} is not the address of a server; write http://127.0.0.1:8300")
     return text.rstrip("/")

@@ -1,27 +1,105 @@
-"""What the Open API answers: changefeeds, tables and servers as plain documents."""
+"""What the Open API answers: changefeeds, tables and servers as plain documents, and how these are written.
+
+All times are in UTC. The standard library reads TOML only, so it is written here.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
 from tidewire import __version__
 from tidewire.changefeed.config.durations import Nanoseconds, duration_text
 from tidewire.changefeed.config.reading import toml_names, written
 from tidewire.changefeed.config.replica import ReplicaConfig, to_json
-from tidewire.changefeed.http.times import moment_text, seconds_text, tso_text
-from tidewire.changefeed.service.failure import Failure
-from tidewire.changefeed.service.feed import Feed, FeedKey
+from tidewire.changefeed.service.errors import Failure
 from tidewire.changefeed.service.lifecycle import State
-from tidewire.changefeed.service.service import View
-from tidewire.changefeed.service.synced import Synced
-from tidewire.changefeed.service.tables import MatchedTables
+from tidewire.changefeed.service.service import MatchedTables, Synced, View
+from tidewire.changefeed.service.store import Feed, FeedKey
 from tidewire.model import TableSchema
-from tidewire.model.tso import logical, physical_ms
+from tidewire.model.tso import logical, physical_ms, to_datetime
 from tidewire.secrets import redacted
+
+
+def rfc3339_text(time: datetime) -> str:
+    """A time in RFC 3339, as in ``create_time``.
+
+    >>> rfc3339_text(datetime(2024, 2, 26, 5, 1, 1, 858000, tzinfo=timezone.utc))
+    '2024-02-26T05:01:01.858000Z'
+    """
+    return time.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds since the epoch in RFC 3339."""
+    return rfc3339_text(datetime.fromtimestamp(seconds, timezone.utc))
+
+
+def clock_text(time: datetime) -> str:
+    """Date and time to the millisecond, as in ``checkpoint_time``."""
+    return time.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def tso_text(tso: int) -> str:
+    """Date and time of a timestamp.
+
+    >>> tso_text(447984084414103554)
+    '2024-02-26 05:01:01.858'
+    """
+    return clock_text(to_datetime(tso))
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(document: Mapping[str, Any]) -> str:
+    """A document of texts, whole numbers, truth values, lists and sections, as TOML.
+
+    >>> print(toml_text({"id": "feed", "config": {"rules": ["*.*"], "sink": {"protocol": "simple"}}}), end="")
+    id = "feed"
+    <BLANKLINE>
+    [config]
+    rules = ["*.*"]
+    <BLANKLINE>
+    [config.sink]
+    protocol = "simple"
+    """
+    return "".join(f"{line}\n" for line in _toml_lines(document, ()))
+
+
+def _toml_lines(section: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    for name, value in section.items():
+        if not isinstance(value, Mapping):
+            yield f"{_toml_key(name)} = {_toml_value(value)}"
+    for name, value in section.items():
+        if isinstance(value, Mapping):
+            yield ""
+            yield f"[{'.'.join(map(_toml_key, (*path, name)))}]"
+            yield from _toml_lines(value, (*path, name))
+
+
+def _toml_key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _toml_string(name)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml_key(name)} = {_toml_value(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return _toml_string(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _toml_string(text: str) -> str:
+    """A TOML string; it differs from JSON in one control character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
 
 Document: TypeAlias = dict[str, Any]
 
@@ -29,7 +107,7 @@ _ADMIN_JOBS: Mapping[State, int] = {State.STOPPED: 1, State.FAILED: 1, State.REM
 """``admin_job_type``: the last operation on a changefeed, by a user or by the server; empty while it runs."""
 
 _TROUBLED = frozenset({State.WARNING, State.FAILED})
-"""The states in which the last error still counts."""
+"""The states in which the last error is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +127,7 @@ def changefeed_info(view: View, node: Node) -> Document:
     return {
         **_identity(feed, node),
         "sink_uri": redacted(str.__str__(feed.sink_uri)),
-        "create_time": moment_text(feed.created),
+        "create_time": rfc3339_text(feed.created),
         "start_ts": feed.start_ts,
         **({"target_ts": feed.target_ts} if feed.target_ts else {}),
         **({"admin_job_type": _ADMIN_JOBS[feed.state]} if feed.state in _ADMIN_JOBS else {}),
@@ -65,7 +143,7 @@ def changefeed_info(view: View, node: Node) -> Document:
 
 
 def changefeed_toml(view: View, node: Node) -> Document:
-    """The same under the names of a configuration file, so that its ``config`` can be one."""
+    """The same under the names of a configuration file, so that ``config`` can be used as one."""
     info = changefeed_info(view, node)
     plain = {name.replace("_", "-"): value for name, value in info.items() if name != "config"}
     return {**plain, "config": _toml_config(view.feed.shown_config)}
@@ -93,7 +171,7 @@ def changefeed_item(view: View, node: Node) -> Document:
 
 
 def changefeed_status(view: View) -> Document:
-    """How a changefeed is doing, in short."""
+    """The state of a changefeed, in short."""
     feed = view.feed
     name = "last_error" if feed.state is State.FAILED else "last_warning"
     return {
@@ -105,7 +183,7 @@ def changefeed_status(view: View) -> Document:
 
 
 def _identity(feed: Feed, node: Node) -> Document:
-    """Classic servers say namespace, newer ones keyspace; a client of either finds its word."""
+    """The keys of a changefeed: classic servers say namespace, newer ones keyspace, so both are there."""
     namespace = feed.key.namespace
     return {"upstream_id": node.upstream_id, "namespace": namespace, "keyspace": namespace, "id": feed.key.id}
 
@@ -125,7 +203,7 @@ def _failure(failure: Failure) -> Document:
 
 
 def synced_status(synced: Synced) -> Document:
-    """Has everything arrived?"""
+    """Whether everything has arrived."""
     return {
         "synced": synced.synced,
         "sink_checkpoint_ts": tso_text(synced.checkpoint_ts),
@@ -155,18 +233,18 @@ def _table(table: TableSchema) -> Document:
 
 
 def tso_document(tso: int) -> Document:
-    """A timestamp in its two halves."""
+    """The two halves of a timestamp."""
     return {"timestamp": physical_ms(tso), "logic_time": logical(tso)}
 
 
 def listed(items: Iterable[Document]) -> Document:
-    """Some documents, and how many."""
+    """Documents and their number."""
     found = list(items)
     return {"total": len(found), "items": found}
 
 
 def server_status(node: Node) -> Document:
-    """The server itself."""
+    """The status of the server."""
     return {
         "version": f"v{__version__}",
         "git_hash": "",
@@ -179,7 +257,7 @@ def server_status(node: Node) -> Document:
 
 
 def capture_item(node: Node) -> Document:
-    """The server as one of a cluster, which it is alone in."""
+    """The server as the only member of a cluster."""
     return {
         "id": node.id,
         "is_owner": True,

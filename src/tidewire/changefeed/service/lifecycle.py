@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tidewire.changefeed.service.failure import Failure, is_fatal
+from tidewire.changefeed.service.errors import Failure, is_fatal
 from tidewire.errors import ChangefeedError
 
 REFUSED = "CDC:ErrChangefeedUpdateRefused"
@@ -24,7 +24,7 @@ class State(StrEnum):
 
     NORMAL = "normal"
     WARNING = "warning"
-    """An error came up; it is tried again, after longer and longer pauses."""
+    """An error occurred; the changefeed is retried after longer and longer pauses."""
     FAILED = "failed"
     STOPPED = "stopped"
     FINISHED = "finished"
@@ -32,7 +32,7 @@ class State(StrEnum):
 
     @property
     def runs(self) -> bool:
-        """Does it run, or try to?"""
+        """Does the changefeed run, or retry?"""
         return self in (State.NORMAL, State.WARNING)
 
 
@@ -59,14 +59,14 @@ MOVES: Mapping[tuple[State, Move], State] = {
     **{(state, Move.PROGRESS): State.NORMAL for state in (State.NORMAL, State.WARNING)},
     **{(state, Move.END): State.FINISHED for state in (State.NORMAL, State.WARNING)},
 }
-"""Every move there is; a pair that is missing is refused."""
+"""All allowed moves; others are refused."""
 
 UPDATABLE = frozenset({State.STOPPED, State.FAILED})
 """The states in which a changefeed's configuration can be changed."""
 
 
 def moved(state: State, move: Move) -> State:
-    """Where a move leads; raises ``CDC:ErrChangefeedUpdateRefused`` if it leads nowhere."""
+    """The state after a move; raises ``CDC:ErrChangefeedUpdateRefused`` if the move is not allowed."""
     after = MOVES.get((state, move))
     if after is None:
         froms = " or ".join(before for before in State if (before, move) in MOVES)
@@ -76,7 +76,7 @@ def moved(state: State, move: Move) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before a changefeed is tried again, in seconds: twice as long each time, up to a limit."""
+    """The pause before a changefeed is retried, in seconds: twice as long each time, up to a limit."""
 
     first: float = 10.0
     most: float = 1800.0
@@ -90,8 +90,8 @@ class Backoff:
 class Life:
     """The state of a changefeed, and its last error.
 
-    While it is ``warning``: ``since`` is when the trouble began, in seconds since the epoch, ``tries`` how often it
-    went wrong since, and ``stuck_at`` the checkpoint it could not get past.
+    While it is ``warning``: ``since`` is the time of the first error, in seconds since the epoch, ``tries`` the number
+    of errors since then, and ``stuck_at`` the checkpoint at the first error.
     """
 
     state: State = State.NORMAL
@@ -102,7 +102,7 @@ class Life:
 
 
 def struck(life: Life, failure: Failure, checkpoint_ts: int, stuck_after: float) -> Life:
-    """An error ended a run. ``stuck_after`` is how many seconds of trouble are too many."""
+    """The life after an error ended a run. After ``stuck_after`` seconds in ``warning`` the changefeed fails."""
     if is_fatal(failure):
         return replace(life, state=moved(life.state, Move.FATAL), failure=failure)
     in_trouble = life.state is State.WARNING
@@ -118,12 +118,12 @@ def struck(life: Life, failure: Failure, checkpoint_ts: int, stuck_after: float)
 
 
 def progressed(life: Life, checkpoint_ts: int) -> Life:
-    """A checkpoint was kept: one past the place of the trouble ends it."""
+    """The life after a checkpoint was stored: a checkpoint after ``stuck_at`` ends the state ``warning``."""
     if life.state is not State.WARNING or checkpoint_ts <= life.stuck_at:
         return life
     return Life(moved(life.state, Move.PROGRESS))
 
 
 def next_try(life: Life, now: float, stuck_after: float, backoff: Backoff) -> float:
-    """How many seconds to wait before a changefeed in trouble is tried again; the last try is just when time is up."""
+    """Seconds until a changefeed in ``warning`` is retried; the last retry is exactly when ``stuck_after`` is over."""
     return max(0.0, min(backoff.pause(life.tries), life.since + stuck_after - now))

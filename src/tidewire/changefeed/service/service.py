@@ -1,4 +1,6 @@
-"""The verbs of the service: create, list, query, update, pause, resume, remove."""
+"""The verbs of the service: create, list, query, update, pause, resume, remove; and the answers to questions about
+changefeeds: which tables they match, whether everything has arrived.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +16,98 @@ from datetime import datetime, timezone
 
 from tidewire import __version__
 from tidewire.changefeed.checkpoint import Checkpoint
-from tidewire.changefeed.config.replica import DEFAULT, ReplicaConfig
+from tidewire.changefeed.config.reading import unmasked, unmasked_uri
+from tidewire.changefeed.config.replica import DEFAULT, ReplicaConfig, SyncedStatusConfig
+from tidewire.changefeed.config.settings import Settings
 from tidewire.changefeed.config.validate import Checked, Request, validate
-from tidewire.changefeed.service.feed import NO_SAFE_POINT, Feed, FeedKey, Progress, unknown
-from tidewire.changefeed.service.keeper import FeedHooks, Keeper
+from tidewire.changefeed.service.errors import code_of, error_text
 from tidewire.changefeed.service.lifecycle import REFUSED, UPDATABLE, Backoff, Move, State, moved
-from tidewire.changefeed.service.sinks import verify_sink
-from tidewire.changefeed.service.store import Store
-from tidewire.changefeed.service.synced import Synced, is_synced
-from tidewire.changefeed.service.tables import MatchedTables, matched_tables
-from tidewire.changefeed.service.unmasking import unmasked, unmasked_uri
-from tidewire.changefeed.service.worker import Worker
+from tidewire.changefeed.service.store import NO_SAFE_POINT, Feed, FeedKey, Progress, Store, unknown
+from tidewire.changefeed.service.worker import FeedHooks, Keeper, Worker
+from tidewire.changefeed.sink.open import open_sink
 from tidewire.changefeed.source import Source
-from tidewire.errors import ChangefeedError
+from tidewire.dispatch import TableRules, is_eligible
+from tidewire.errors import ChangefeedError, TidewireError
 from tidewire.model import TableSchema
-from tidewire.model.tso import LOGICAL_BITS
+from tidewire.model.tso import LOGICAL_BITS, physical_ms
+from tidewire.registry import ConfluentRegistry
 from tidewire.secrets import NO_SECRET, Secret
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedTables:
+    """The tables that ``filter.rules`` keep; ineligible are those whose rows cannot be told apart."""
+
+    eligible: tuple[TableSchema, ...]
+    ineligible: tuple[TableSchema, ...]
+
+    @property
+    def all(self) -> tuple[TableSchema, ...]:
+        """All matched tables."""
+        return self.eligible + self.ineligible
+
+
+def matched_tables(config: ReplicaConfig, tables: Iterable[TableSchema]) -> MatchedTables:
+    """The tables that the rules of a configuration keep."""
+    rules = TableRules.parse(config.filter.rules, case_sensitive=config.case_sensitive)
+    kept = [table for table in tables if rules.matches(table.name)]
+    return MatchedTables(
+        tuple(table for table in kept if is_eligible(table)), tuple(table for table in kept if not is_eligible(table))
+    )
+
+
+SYNCED = "Data syncing is finished"
+NOT_SYNCED = "The data syncing is not finished, please wait"
+UNCLEAR = (
+    "Nothing was sent for a while, but the checkpoint does not follow the upstream's clock: see that the upstream "
+    "answers and the changefeed is not in trouble. If the upstream is gone, the data syncing is finished"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """Has everything arrived downstream? With the timestamps behind the answer, as TiCDC's ``/synced`` gives it."""
+
+    synced: bool
+    info: str
+    checkpoint_ts: int
+    resolved_ts: int
+    synced_ts: int
+    now_ts: int
+
+
+def is_synced(limits: SyncedStatusConfig, checkpoint_ts: int, resolved_ts: int, synced_ts: int, now: int) -> Synced:
+    """Synced: nothing sent for ``synced-check-interval``, and the checkpoint not older than ``checkpoint-interval``."""
+    quiet = _seconds(synced_ts, now) > limits.synced_check_interval
+    close = _seconds(checkpoint_ts, now) < limits.checkpoint_interval
+    read = _seconds(checkpoint_ts, resolved_ts) < limits.checkpoint_interval
+    info = SYNCED if quiet and close else UNCLEAR if quiet and read else NOT_SYNCED
+    return Synced(quiet and close, info, checkpoint_ts, resolved_ts, synced_ts, now)
+
+
+def _seconds(earlier: int, later: int) -> float:
+    return (physical_ms(later) - physical_ms(earlier)) / 1000
+
+
+URI_INVALID = "CDC:ErrSinkURIInvalid"
+_ATTEMPTS = 2
+"""Few attempts, because a person waits for the answer."""
+
+
+def verify_sink(settings: Settings, start_ts: int) -> None:
+    """Open the sink once and close it; raises ``CDC:ErrSinkURIInvalid`` with the reason if that fails."""
+    try:
+        registry = settings.options.schema_registry
+        if registry.startswith(("http:", "https:")):
+            with ConfluentRegistry(registry, attempts=_ATTEMPTS) as found:
+                found.probe()
+        open_sink(settings, start_ts).close()
+    except (TidewireError, OSError, ValueError) as error:
+        if isinstance(error, ChangefeedError) and error.code == URI_INVALID:
+            raise
+        inner = "" if isinstance(error, ChangefeedError) else f"[{code_of(error)}]"
+        raise ChangefeedError(URI_INVALID, f"{settings.uri} cannot be used: {inner}{error_text(error)}") from error
+
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +117,7 @@ _NAMESPACE = re.compile(r"[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A changefeed to create. Without an id it gets one; a timestamp of 0 means that it was not given."""
+    """A changefeed to create. Without an id it gets one; a timestamp of 0 is not given."""
 
     sink_uri: Secret = NO_SECRET
     changefeed_id: str = ""
@@ -50,7 +128,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Changes of a changefeed; ``None`` and 0 leave a setting as it is."""
+    """Changes to a changefeed; ``None`` and 0 leave a setting as it is."""
 
     sink_uri: Secret | None = None
     config: ReplicaConfig | None = None
@@ -60,16 +138,16 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A changefeed and how far its reading is."""
+    """A changefeed, and up to which timestamp its source has been read."""
 
     feed: Feed
     resolved_ts: int
 
 
 class Service:
-    """The changefeeds of a store, all from one upstream. Any thread may ask.
+    """The changefeeds of a store, all from one upstream. Any thread may call it.
 
-    ``addr`` is what the server is called in errors, ``secrets`` are texts that must not be in any of them.
+    ``addr`` is the server's name in errors; ``secrets`` are texts that must not appear in errors.
     """
 
     def __init__(
@@ -92,7 +170,7 @@ class Service:
         self._keeper = Keeper(store, addr, clock, backoff, self.secrets)
         self._workers: dict[FeedKey, Worker] = {}
         self._lock = threading.Lock()
-        self._gates: dict[FeedKey, threading.Lock] = {}
+        self._verb_locks: dict[FeedKey, threading.Lock] = {}
 
     def start(self) -> None:
         """Start all changefeeds that were running when the server stopped."""
@@ -103,7 +181,7 @@ class Service:
                 self._store.remove(feed.key)
 
     def stop(self) -> None:
-        """End all runs, each with a last checkpoint; they go on with the next start."""
+        """End all runs, each with a last checkpoint; they continue with the next start."""
         with self._lock:
             workers, self._workers = list(self._workers.values()), {}
         for worker in workers:
@@ -112,9 +190,9 @@ class Service:
             worker.stop()
 
     def create(self, namespace: str, wanted: Wanted) -> View:
-        """Make a changefeed and start it."""
+        """Create a changefeed and start it."""
         changefeed_id = wanted.changefeed_id or str(uuid.uuid4())
-        taken = {feed.key.id for feed in self._store.feeds(_checked(namespace))}
+        taken = {feed.key.id for feed in self._store.feeds(_valid_namespace(namespace))}
         checked, _ = self._check(namespace, replace(wanted, changefeed_id=changefeed_id), taken)
         verify_sink(checked.settings, checked.start_ts)
         feed = Feed(
@@ -143,7 +221,7 @@ class Service:
 
     def update(self, key: FeedKey, change: Change) -> View:
         """Change a changefeed that does not run; a configuration replaces the old one as a whole."""
-        with self._gate(key):
+        with self._one_verb(key):
             feed = self._feed(key)
             if feed.state not in UPDATABLE:
                 raise ChangefeedError(
@@ -171,14 +249,14 @@ class Service:
             return self._view(changed)
 
     def pause(self, key: FeedKey) -> None:
-        """Stop a changefeed, and wait until what is on its way is safe. One that does not run stays as it is."""
-        with self._gate(key):
+        """Stop a changefeed, and wait until its pending rows are safe. One that does not run stays as it is."""
+        with self._one_verb(key):
             if self._keeper.paused(key):
                 self._end(key)
 
     def resume(self, key: FeedKey, checkpoint_ts: int = 0) -> None:
-        """Go on with a changefeed, from its checkpoint or, with ``checkpoint_ts``, from another moment."""
-        with self._gate(key):
+        """Resume a changefeed from its checkpoint, or from ``checkpoint_ts`` if it is given."""
+        with self._one_verb(key):
             feed = self._feed(key)
             moved(feed.state, Move.RESUME)
             if checkpoint_ts:
@@ -191,21 +269,21 @@ class Service:
         """Stop and delete a changefeed; False if it does not exist."""
         if self._store.get(key) is None:
             return False
-        with self._gate(key):
+        with self._one_verb(key):
             self._keeper.move(key, Move.REMOVE)
             self._end(key)
             self._store.remove(key)
         return True
 
     def synced(self, key: FeedKey) -> Synced:
-        """Has everything that happened upstream arrived?"""
+        """Has everything that happened upstream arrived downstream?"""
         view = self.view(key)
         progress = view.feed.progress
         limits = view.feed.config.synced_status
         return is_synced(limits, progress.checkpoint.ts, view.resolved_ts, progress.synced_ts, self.now())
 
     def verify(self, namespace: str, wanted: Wanted) -> MatchedTables:
-        """The tables a changefeed would have; raises ``ChangefeedError`` if it could not be made."""
+        """The tables of a changefeed that could be created; raises ``ChangefeedError`` if it could not."""
         config = replace(wanted.config, ignore_ineligible_table=True)
         asked = replace(wanted, changefeed_id=wanted.changefeed_id or "verify", config=config)
         _, tables = self._check(namespace, asked)
@@ -232,7 +310,7 @@ class Service:
         """Check a request against the rules and the upstream's tables, and return the tables too."""
         with self._upstream() as upstream:
             now, tables = upstream.now(), upstream.tables()
-        if wanted.start_ts:  # an upstream that replays the past has a clock of the past
+        if wanted.start_ts:  # the clock of an upstream that replays the past is in the past
             now = max(now, self._wall_clock())
         checked = validate(
             Request(
@@ -245,7 +323,7 @@ class Service:
                 tables,
                 frozenset(taken),
                 NO_SAFE_POINT,
-                namespace=_checked(namespace),
+                namespace=_valid_namespace(namespace),
                 server=self.addr,
                 time_zone=self._time_zone,
             )
@@ -285,12 +363,12 @@ class Service:
         return View(feed, max(feed.progress.checkpoint.ts, read))
 
     @contextmanager
-    def _gate(self, key: FeedKey) -> Iterator[None]:
-        """A lock for each changefeed: operations on it run one after the other."""
+    def _one_verb(self, key: FeedKey) -> Iterator[None]:
+        """Lock a changefeed: verbs on it run one after the other."""
         self._feed(key)
         with self._lock:
-            gate = self._gates.setdefault(key, threading.Lock())
-        with gate:
+            lock = self._verb_locks.setdefault(key, threading.Lock())
+        with lock:
             yield
 
     @contextmanager
@@ -305,7 +383,7 @@ class Service:
         return int(self._clock() * 1000) << LOGICAL_BITS
 
 
-def _checked(namespace: str) -> str:
+def _valid_namespace(namespace: str) -> str:
     if not _NAMESPACE.fullmatch(namespace):
-        raise ChangefeedError(INVALID_PARAM, f"{namespace!r} is no namespace; letters, digits, '-' and '_' make one")
+        raise ChangefeedError(INVALID_PARAM, f"{namespace!r} is not a namespace; use letters, digits, '-' and '_'")
     return namespace

@@ -1,6 +1,6 @@
-"""Changefeeds in an SQLite file, where a restart finds them.
+"""Changefeeds and where they are stored: an SQLite file, in which a restart finds them.
 
-Sink URIs and configurations are kept with their passwords, so only the owner of the file may read it.
+Sink URIs and configurations are stored with their passwords, so only the owner of the file may read it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,87 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidewire.changefeed.checkpoint import Checkpoint
-from tidewire.changefeed.config.replica import from_json, to_json
-from tidewire.changefeed.service.failure import Failure
-from tidewire.changefeed.service.feed import Feed, FeedKey, Progress
+from tidewire.changefeed.config.parameters import of_sink
+from tidewire.changefeed.config.replica import ReplicaConfig, from_json, to_json
+from tidewire.changefeed.config.settings import Settings
+from tidewire.changefeed.config.uri import SinkURI
+from tidewire.changefeed.config.validate import Request, validate
+from tidewire.changefeed.service.errors import Failure
 from tidewire.changefeed.service.lifecycle import Life, State
 from tidewire.errors import ChangefeedError
 from tidewire.secrets import Secret
+
+NOT_EXISTS = "CDC:ErrChangeFeedNotExists"
+NO_SAFE_POINT = -1
+"""Our upstreams report by themselves, when they are read, that their history is gone."""
+
+
+class FeedKey(NamedTuple):
+    """The key of a changefeed; newer servers call the namespace a keyspace."""
+
+    namespace: str
+    id: str
+
+
+def unknown(key: FeedKey) -> ChangefeedError:
+    """The error for a changefeed that does not exist."""
+    return ChangefeedError(NOT_EXISTS, f"there is no changefeed {key.id}")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a changefeed. ``synced_ts`` is the newest checkpoint before which rows were sent."""
+
+    checkpoint: Checkpoint
+    synced_ts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A changefeed. A ``target_ts`` of 0 means no end."""
+
+    key: FeedKey
+    sink_uri: Secret
+    config: ReplicaConfig
+    start_ts: int
+    target_ts: int
+    created: datetime
+    creator_version: str
+    progress: Progress
+    life: Life = field(default_factory=Life)
+
+    @property
+    def state(self) -> State:
+        """The state of the changefeed."""
+        return self.life.state
+
+    @property
+    def shown_config(self) -> ReplicaConfig:
+        """The configuration without the keys that the sink does not have."""
+        return of_sink(SinkURI.parse(self.sink_uri), self.config)
+
+    def settings(self, server: str, time_zone: str) -> Settings:
+        """The settings to run with. They are valid, because the configuration was checked when it was stored."""
+        request = Request(
+            self.sink_uri,
+            self.key.id,
+            self.start_ts,
+            self.config,
+            self.start_ts,
+            self.target_ts,
+            gc_safe_point=NO_SAFE_POINT,
+            namespace=self.key.namespace,
+            server=server,
+            time_zone=time_zone,
+        )
+        return validate(request).settings
+
 
 VERSION = 1
 FILE = "changefeeds.db"
@@ -82,12 +151,12 @@ class Store:
             os.close(self._owned)
 
     def add(self, feed: Feed) -> None:
-        """Keep a new changefeed; raises ``CDC:ErrChangeFeedAlreadyExists`` if its id is taken."""
+        """Store a new changefeed; raises ``CDC:ErrChangeFeedAlreadyExists`` if its id is taken."""
         row = _row(feed)
-        marks = ", ".join(f":{name}" for name in row)
+        parameters = ", ".join(f":{name}" for name in row)
         try:
             with self._writing() as connection:
-                connection.execute(f"INSERT INTO changefeed ({', '.join(row)}) VALUES ({marks})", row)
+                connection.execute(f"INSERT INTO changefeed ({', '.join(row)}) VALUES ({parameters})", row)
         except sqlite3.IntegrityError:
             raise ChangefeedError(
                 "CDC:ErrChangeFeedAlreadyExists", f"there is a changefeed {feed.key.id} already; choose another id"
@@ -100,25 +169,25 @@ class Store:
         return None if found is None else _feed(found)
 
     def feeds(self, namespace: str | None = None) -> list[Feed]:
-        """All changefeeds, or those of one namespace, by their ids."""
+        """All changefeeds, or those of one namespace, ordered by id."""
         with self._lock:
             rows = self._connection.execute("SELECT * FROM changefeed ORDER BY namespace, id").fetchall()
         return [_feed(row) for row in rows if namespace in (None, row["namespace"])]
 
     def define(self, feed: Feed) -> None:
-        """Keep another sink, configuration or target of a changefeed."""
+        """Store another sink, configuration or target of a changefeed."""
         self._set(feed.key, _row(feed), _DEFINITION)
 
     def live(self, key: FeedKey, life: Life) -> None:
-        """Keep how a changefeed is doing."""
+        """Store the state of a changefeed."""
         self._set(key, _life_row(life), _LIFE)
 
     def advance(self, key: FeedKey, progress: Progress) -> None:
-        """Keep how far a changefeed is."""
+        """Store the progress of a changefeed."""
         self._set(key, _progress_row(progress), _PROGRESS)
 
     def remove(self, key: FeedKey) -> None:
-        """Forget a changefeed."""
+        """Delete a changefeed."""
         with self._writing() as connection:
             connection.execute("DELETE FROM changefeed WHERE namespace = ? AND id = ?", key)
 
@@ -135,13 +204,13 @@ class Store:
 
 
 def _locked(folder: Path) -> int:
-    """A file that one process at a time can hold on to; the system lets go of it when the process ends."""
+    """Lock a file, so that only one server uses the folder; the lock ends with the process."""
     file = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(file)
-        raise ChangefeedError(UNUSABLE, f"another server works in {folder}; stop it or choose another folder") from None
+        raise ChangefeedError(UNUSABLE, f"another server uses {folder}; stop it or choose another folder") from None
     return file
 
 
@@ -156,7 +225,7 @@ def _connected(path: Path) -> sqlite3.Connection:
         _migrate(connection, path)
     except sqlite3.DatabaseError as error:
         connection.close()
-        raise ChangefeedError(UNUSABLE, f"{path} is no store of changefeeds: {error}") from error
+        raise ChangefeedError(UNUSABLE, f"{path} is not a store of changefeeds: {error}") from error
     except ChangefeedError:
         connection.close()
         raise

@@ -32,13 +32,13 @@ UNRETRYABLE = frozenset(
 """Errors that a retry cannot fix."""
 
 UNKNOWN = "CDC:ErrUnknown"
-_HOPELESS = "CDC:ErrChangefeedUnretryable"
+_UNRETRYABLE = "CDC:ErrChangefeedUnretryable"
 _CODES = re.compile(r"CDC:Err[A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error, as it is kept and shown. ``at`` is seconds since the epoch, ``addr`` the server it came up in."""
+    """An error, as it is stored and shown. ``at`` is seconds since the epoch, ``addr`` the server where it occurred."""
 
     at: float
     addr: str
@@ -47,7 +47,7 @@ class Failure:
 
 
 def codes_in(text: str) -> frozenset[str]:
-    """Every code of TiCDC's that a text has in it: an error may be wrapped in another.
+    """All TiCDC codes in a text: an error may be wrapped in another.
 
     >>> sorted(codes_in("[CDC:ErrSinkURIInvalid][CDC:ErrKafkaInvalidConfig]no topic"))
     ['CDC:ErrKafkaInvalidConfig', 'CDC:ErrSinkURIInvalid']
@@ -56,12 +56,12 @@ def codes_in(text: str) -> frozenset[str]:
 
 
 def code_of(error: Exception) -> str:
-    """TiCDC's name for an error."""
+    """TiCDC's code for an error."""
     match error:
         case ChangefeedError(code=code):
             return code
         case MissingExtra() | OptionError():
-            return _HOPELESS
+            return _UNRETRYABLE
         case TidewireError():
             return getattr(error, "code", None) or UNKNOWN
         case _:

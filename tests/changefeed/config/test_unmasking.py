@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tidewire.changefeed.config.reading import unmasked, unmasked_uri
 from tidewire.changefeed.config.replica import from_json, from_toml, to_json
-from tidewire.changefeed.service.unmasking import unmasked, unmasked_uri
 from tidewire.secrets import redacted
 
 CONFIG = from_toml(

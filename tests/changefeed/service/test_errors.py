@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidewire.changefeed.service.failure import code_of, error_text
+from tidewire.changefeed.service.errors import code_of, error_text
 from tidewire.errors import (
     ChangefeedError,
     DecodeError,

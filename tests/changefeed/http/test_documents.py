@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewire.changefeed.http.toml import toml_text
+from tidewire.changefeed.http.documents import toml_text
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 scalars = st.booleans() | st.integers(-(2**63), 2**64) | texts
