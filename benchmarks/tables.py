@@ -182,6 +182,8 @@ FRAMES = (
     number("CPU-seconds", "cpu", ".2f"),
     MEASURED,
     optional("limit", "limit", ".2f"),
+    limited("own", "own", ".2f"),
+    optional("at most", "most_own", ".2f"),
 )
 CHANGEFEED = (
     number("rows", "rows"),
