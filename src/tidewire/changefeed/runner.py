@@ -24,6 +24,12 @@ from tidewire.dispatch import Filter, Verdict, per_table
 from tidewire.dispatch.statements import type_of
 from tidewire.model import Ddl, DdlType, Op, RowChange, TableName, TableSchema
 
+MOST_PENDING = 2048
+"""The number of rows that are dispatched together, as in TiCDC."""
+
+LONGEST_PENDING = 0.015
+"""The seconds that rows wait for others, as in TiCDC."""
+
 
 class Tables(Mapping[TableName, TableSchema | None]):
     """The replicated tables in the order of their first event, with their schemas where known; DDL changes both.
@@ -113,13 +119,6 @@ class Transaction:
         late, self._late = self._late, []
         self._ts = None
         yield from late
-
-
-MOST_PENDING = 2048
-"""The number of rows that are dispatched together, as in TiCDC."""
-
-LONGEST_PENDING = 0.015
-"""The seconds that rows wait for others, as in TiCDC."""
 
 
 @dataclass(frozen=True, slots=True)

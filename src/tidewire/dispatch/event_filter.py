@@ -129,13 +129,13 @@ def _statement(pattern: str) -> Search:
 
 
 def _conditions(rule: EventFilterRule) -> tuple[_Condition, ...]:
-    told: Sequence[tuple[Op, str, bool]] = (
+    given: Sequence[tuple[Op, str, bool]] = (
         (Op.INSERT, rule.ignore_insert_value_expr, False),
         (Op.UPDATE, rule.ignore_update_new_value_expr, False),
         (Op.UPDATE, rule.ignore_update_old_value_expr, True),
         (Op.DELETE, rule.ignore_delete_value_expr, True),
     )
-    return tuple(_Condition(op, Expression.parse(text), old) for op, text, old in told if text)
+    return tuple(_Condition(op, Expression.parse(text), old) for op, text, old in given if text)
 
 
 def _changed_columns(change: RowChange) -> frozenset[str]:

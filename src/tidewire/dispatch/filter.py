@@ -24,6 +24,8 @@ INELIGIBLE = "CDC:ErrTableIneligible"
 _PASSES = SCHEMA_DDL | {DdlType.CREATE_VIEW, DdlType.DROP_VIEW, DdlType.ADD_INDEX, DdlType.ADD_PRIMARY_KEY}
 """Statements that are sent although the table has no key: they are not about a table, or may give it one."""
 
+RENAME_FAILED = "CDC:ErrSyncRenameTableFailed"
+
 
 def is_eligible(table: TableSchema) -> bool:
     """Does a table have a handle key, none of whose columns is virtual?"""
@@ -108,9 +110,6 @@ def _is_flagged(column: Column, alone: bool) -> bool:
 
 def _identifies(index: Index) -> bool:
     return index.primary or (index.unique and (not index.nullable or len(index.columns) == 1))
-
-
-RENAME_FAILED = "CDC:ErrSyncRenameTableFailed"
 
 
 class Verdict(StrEnum):

@@ -80,6 +80,8 @@ _DML_EVENTS: Mapping[str, frozenset[Op]] = {
     **{op.value: frozenset({op}) for op in Op},
 }
 
+_RENAMES = frozenset({DdlType.RENAME_TABLE, DdlType.RENAME_TABLES})
+
 
 def named_events(names: Iterable[str]) -> tuple[frozenset[Op], frozenset[DdlType]]:
     """The row changes and DDL types that these names of ``ignore-event`` mean."""
@@ -126,9 +128,6 @@ def type_of(ddl: Ddl) -> int:
     return _TYPE_OF_WORDS.get((words[0], words[1]), DdlType.NONE) if len(words) == 2 else DdlType.NONE
 
 
-_RENAMES = frozenset({DdlType.RENAME_TABLE, DdlType.RENAME_TABLES})
-
-
 def per_table(ddl: Ddl, schemas: Mapping[TableName, TableSchema] | None = None) -> tuple[Ddl, ...]:
     """One DDL for each table of a statement, in the statement's order and with its timestamps.
 
@@ -159,14 +158,14 @@ def _renames(ddl: Ddl, schemas: dict[TableName, TableSchema]) -> Iterator[Ddl]:
     for move in moves:
         old, new = _spelled(move.old, schemas), _spelled(move.new, [ddl.table])
         before = schemas.get(old)
-        told = ddl.table_schema if same_table(new, ddl.table) else None
+        sent = ddl.table_schema if same_table(new, ddl.table) else None
         yield replace(
             ddl,
             table=new,
             old_name=old,
             query=f"RENAME TABLE {_quoted(old)} TO {_quoted(new)};",
             type=int(DdlType.RENAME_TABLE),
-            table_schema=told or (before and replace(before, name=new)),
+            table_schema=sent or (before and replace(before, name=new)),
             pre_table_schema=before,
         )
 
@@ -209,7 +208,7 @@ def _created(ddl: Ddl) -> Ddl:
 
 def _spelled(name: TableName, known: Iterable[TableName]) -> TableName:
     """A name in its known spelling; TiDB ignores case in names."""
-    return next((told for told in known if same_table(told, name)), name)
+    return next((spelling for spelling in known if same_table(spelling, name)), name)
 
 
 def _about_all(ddl: Ddl) -> Ddl:

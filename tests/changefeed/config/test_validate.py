@@ -172,7 +172,7 @@ def test_a_changefeed_begins_now_unless_told_otherwise() -> None:
         (
             "kafka://me:pw@127.0.0.1/t?protocol=simple",
             "",
-            "user and password before the brokers are ignored; brokers are told sasl-user and sasl-password",
+            "user and password before the brokers are ignored; use sasl-user and sasl-password",
         ),
         (f"{OPEN}&max-retry=-2", "", "max-retry -2 is negative and ignored"),
         (

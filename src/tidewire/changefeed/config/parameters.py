@@ -29,6 +29,24 @@ _TOPICS = frozenset({SinkKind.KAFKA, SinkKind.FILE_TOPIC, SinkKind.BLACKHOLE})
 _MESSAGES = _TOPICS | {SinkKind.STORAGE}
 _FILES = frozenset({SinkKind.STORAGE, SinkKind.BLACKHOLE})
 
+_TOPIC_KEYS = (
+    "schema_registry",
+    "encoder_concurrency",
+    "only_output_updated_columns",
+    "delete_only_output_handle_key_columns",
+    "content_compatible",
+    "kafka_config",
+)
+
+_STORAGE_KEYS = (
+    "csv",
+    "date_separator",
+    "enable_partition_separator",
+    "file_index_digit",
+    "cloud_storage_config",
+)
+_DATABASE_KEYS = ("enable_sync_point", "bdr_mode", "sync_point_interval", "sync_point_retention")
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -148,24 +166,6 @@ def _disagreement(name: str, text: str, config: ReplicaConfig) -> list[str]:
     if not given or protocol_name(given) == protocol_name(text):
         return []
     return [f"{name} is {text!r} in the sink-uri and {given!r} in the configuration; the sink-uri counts"]
-
-
-_TOPIC_KEYS = (
-    "schema_registry",
-    "encoder_concurrency",
-    "only_output_updated_columns",
-    "delete_only_output_handle_key_columns",
-    "content_compatible",
-    "kafka_config",
-)
-_STORAGE_KEYS = (
-    "csv",
-    "date_separator",
-    "enable_partition_separator",
-    "file_index_digit",
-    "cloud_storage_config",
-)
-_DATABASE_KEYS = ("enable_sync_point", "bdr_mode", "sync_point_interval", "sync_point_retention")
 
 
 def of_sink(uri: SinkURI, config: ReplicaConfig) -> ReplicaConfig:

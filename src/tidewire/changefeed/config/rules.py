@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidewire.changefeed.config.durations import duration_text, parse_duration
-from tidewire.changefeed.config.parameters import STORAGE_INVALID
+from tidewire.changefeed.config.parameters import KAFKA_INVALID, STORAGE_INVALID
 from tidewire.changefeed.config.replica import (
     CONFIG_INVALID,
     HALF_AN_HOUR,
@@ -26,6 +26,7 @@ from tidewire.changefeed.config.uri import (
     BUILT,
     KNOWN_PROTOCOLS,
     PROTOCOLS_OF,
+    UNKNOWN_PROTOCOL,
     URI_INVALID,
     SinkKind,
     SinkURI,
@@ -238,8 +239,6 @@ REPLICA_RULES = (
 )
 
 
-UNKNOWN_PROTOCOL = "CDC:ErrSinkUnknownProtocol"
-_NO_TOPIC = "CDC:ErrKafkaInvalidConfig"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ATOMICITY = frozenset({"none", "table"})
 
@@ -266,7 +265,7 @@ def _no_topic(candidate: CandidateConfig) -> str | None:
     if not candidate.uri.kind.has_topics or candidate.uri.topic:
         return None
     return nested(
-        _NO_TOPIC, f"no topic is specified in sink-uri {candidate.uri}; it is the path, as in kafka://host/topic"
+        KAFKA_INVALID, f"no topic is specified in sink-uri {candidate.uri}; it is the path, as in kafka://host/topic"
     )
 
 
@@ -274,7 +273,7 @@ def _bad_topic(candidate: CandidateConfig) -> str | None:
     if not candidate.uri.kind.has_topics or _TOPIC.fullmatch(candidate.uri.topic):
         return None
     reason = f"the topic {candidate.uri.topic!r} of the sink-uri must be letters, digits, '.', '_' and '-', at most 249"
-    return nested(_NO_TOPIC, reason)
+    return nested(KAFKA_INVALID, reason)
 
 
 def _no_folder(candidate: CandidateConfig) -> str | None:

@@ -15,6 +15,12 @@ from tidewire.kafka.uri import brokers_of, decoded, parameters_of
 from tidewire.secrets import NO_SECRET, Secret, redacted
 
 URI_INVALID = "CDC:ErrSinkURIInvalid"
+UNKNOWN_PROTOCOL = "CDC:ErrSinkUnknownProtocol"
+
+_PROTOCOL_ALIASES: Mapping[str, str] = {"default": "open-protocol", "flat-avro": "avro"}
+
+KNOWN_PROTOCOLS = frozenset({*PROTOCOLS, "csv", "canal", "maxwell", "debezium", "debezium-avro"})
+"""Every protocol name of TiCDC."""
 
 
 class SinkKind(StrEnum):
@@ -160,11 +166,6 @@ _HOSTS: Mapping[SinkKind, Callable[[str], tuple[str, ...]]] = {
 def _invalid(text: str, reason: str) -> ChangefeedError:
     return ChangefeedError(URI_INVALID, f"sink-uri {redacted(text.strip())}: {reason}")
 
-
-_PROTOCOL_ALIASES: Mapping[str, str] = {"default": "open-protocol", "flat-avro": "avro"}
-
-KNOWN_PROTOCOLS = frozenset({*PROTOCOLS, "csv", "canal", "maxwell", "debezium", "debezium-avro"})
-"""Every protocol name of TiCDC."""
 
 PROTOCOLS_OF: Mapping[SinkKind, frozenset[str]] = {
     SinkKind.KAFKA: frozenset(PROTOCOLS),

@@ -67,7 +67,7 @@ def validate(request: Request) -> Checked:
     What needs a broker is not checked: the real number of partitions, ``min.insync.replicas``.
     """
     uri = SinkURI.parse(request.sink_uri)
-    config, told = overlaid(uri, request.config)
+    config, ignored = overlaid(uri, request.config)
     start_ts = request.start_ts or request.now
     candidate = CandidateConfig(
         uri,
@@ -100,7 +100,7 @@ def validate(request: Request) -> Checked:
         start_ts,
         tuple(table.name for table in matched if parsed.filter.takes(table)),
         tuple(table.name for table in matched if not parsed.filter.takes(table)),
-        (*told, *warnings(candidate), *parsed.warnings),
+        (*ignored, *warnings(candidate), *parsed.warnings),
     )
 
 

@@ -42,7 +42,7 @@ def _retries(candidate: CandidateConfig) -> str | None:
 def _user(candidate: CandidateConfig) -> str | None:
     if not candidate.uri.user:
         return None
-    return "user and password before the brokers are ignored; brokers are told sasl-user and sasl-password"
+    return "user and password before the brokers are ignored; use sasl-user and sasl-password"
 
 
 def _skip_verify(candidate: CandidateConfig) -> str | None:

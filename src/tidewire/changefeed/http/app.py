@@ -8,15 +8,17 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 
+from tidewire.changefeed.config.replica import PARAM_INVALID
 from tidewire.changefeed.http import handlers
 from tidewire.changefeed.http.authentication import Guard
 from tidewire.changefeed.http.bodies import LARGEST, read_body, secrets_in_body
 from tidewire.changefeed.http.documents import Node
 from tidewire.changefeed.http.handlers import INTERNAL, Answer, Call, error_answer, refusal
-from tidewire.changefeed.service.service import INVALID_PARAM, Service
+from tidewire.changefeed.service.service import Service
 from tidewire.errors import ChangefeedError, MissingExtra, TidewireError
 
 try:
+    import uvicorn
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
@@ -24,7 +26,7 @@ try:
     from starlette.responses import Response
     from starlette.routing import Route
 except ImportError as error:
-    raise MissingExtra("starlette", "server") from error
+    raise MissingExtra((error.name or "starlette").partition(".")[0], "server") from error
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +57,9 @@ VERBS: Mapping[str, Mapping[str, Verb]] = {
     "/api/v2/owner/resign": {"POST": handlers.resign},
     "/api/v2/log": {"POST": handlers.set_log_level},
 }
+
+UNUSABLE = "CDC:ErrServeHTTP"
+_GRACE_SECONDS = 30
 
 
 def web_app(service: Service, node: Node, guard: Guard) -> Starlette:
@@ -117,28 +122,17 @@ async def _body(request: Request) -> bytes:
     async for chunk in request.stream():
         raw += chunk
         if len(raw) > LARGEST:
-            raise ChangefeedError(INVALID_PARAM, f"the body is larger than {LARGEST} bytes")
+            raise ChangefeedError(PARAM_INVALID, f"the body is larger than {LARGEST} bytes")
     return bytes(raw)
 
 
 async def _no_such_verb(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return _response(error_answer(status, INVALID_PARAM, f"there is no {request.method} {request.url.path}"))
+    return _response(error_answer(status, PARAM_INVALID, f"there is no {request.method} {request.url.path}"))
 
 
 def _response(answer: Answer, headers: Mapping[str, str] = {}) -> Response:
     return Response(answer.body, answer.status, headers=dict(headers), media_type=answer.content_type)
-
-
-try:
-    import uvicorn
-    from starlette.applications import Starlette
-except ImportError as error:
-    raise MissingExtra("uvicorn", "server") from error
-
-
-UNUSABLE = "CDC:ErrServeHTTP"
-_GRACE_SECONDS = 30
 
 
 def listening_socket(host: str, port: int) -> socket.socket:

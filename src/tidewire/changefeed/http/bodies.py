@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidewire.changefeed.config.reading import kind_of
-from tidewire.changefeed.config.replica import DEFAULT, ReplicaConfig, from_json
-from tidewire.changefeed.service.service import INVALID_PARAM, Change, Wanted
+from tidewire.changefeed.config.replica import DEFAULT, PARAM_INVALID, ReplicaConfig, from_json
+from tidewire.changefeed.service.service import Change, Wanted
+from tidewire.dispatch.table_rules import INVALID
 from tidewire.errors import ChangefeedError
 from tidewire.secrets import Secret, is_secret, secrets_in_uri
 
 log = logging.getLogger(__name__)
 
-FILTER_INVALID = "CDC:ErrFilterRuleInvalid"
 LARGEST = 4 << 20
 """The largest body, in bytes."""
 
@@ -32,9 +32,9 @@ def read_body(raw: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         # Without the text itself, which may contain a password.
         reason = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "not UTF-8"
-        raise ChangefeedError(INVALID_PARAM, f"the body is not JSON: {reason}") from None
+        raise ChangefeedError(PARAM_INVALID, f"the body is not JSON: {reason}") from None
     if not isinstance(document, dict):
-        raise ChangefeedError(INVALID_PARAM, f"the body must be a JSON object, not {kind_of(document)}")
+        raise ChangefeedError(PARAM_INVALID, f"the body must be a JSON object, not {kind_of(document)}")
     return document
 
 
@@ -84,7 +84,7 @@ def _text(body: Mapping[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ChangefeedError(INVALID_PARAM, f"{name} must be text, not {kind_of(value)}")
+        raise ChangefeedError(PARAM_INVALID, f"{name} must be text, not {kind_of(value)}")
     return value
 
 
@@ -93,7 +93,7 @@ def _tso(body: Mapping[str, Any], name: str) -> int:
     if value is None:
         return 0
     if type(value) is not int or not 0 <= value <= _LARGEST_TSO:
-        raise ChangefeedError(INVALID_PARAM, f"{name} must be a whole number of 64 bits, not {kind_of(value)}")
+        raise ChangefeedError(PARAM_INVALID, f"{name} must be a whole number of 64 bits, not {kind_of(value)}")
     return value
 
 
@@ -102,7 +102,7 @@ def _config(body: Mapping[str, Any]) -> ReplicaConfig | None:
     if document is None:
         return None
     if not isinstance(document, Mapping):
-        raise ChangefeedError(INVALID_PARAM, f"replica_config must be an object, not {kind_of(document)}")
+        raise ChangefeedError(PARAM_INVALID, f"replica_config must be an object, not {kind_of(document)}")
     config, warnings = from_json(document)
     for warning in warnings:
         log.warning("%r", warning)
@@ -119,5 +119,5 @@ def _refuse_files(config: ReplicaConfig) -> None:
     for rule in (line for lines in matchers for line in lines):
         if rule.strip(" \t").startswith("@"):
             raise ChangefeedError(
-                FILTER_INVALID, f"the rule {rule!r}: the server does not read files; give the lines of the file instead"
+                INVALID, f"the rule {rule!r}: the server does not read files; give the lines of the file instead"
             )

@@ -26,6 +26,15 @@ from tidewire.model import TableSchema
 from tidewire.model.tso import logical, physical_ms, to_datetime
 from tidewire.secrets import redacted
 
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+Document: TypeAlias = dict[str, Any]
+
+_ADMIN_JOBS: Mapping[State, int] = {State.STOPPED: 1, State.FAILED: 1, State.REMOVED: 3, State.FINISHED: 4}
+"""``admin_job_type``: the last operation on a changefeed, by a user or by the server; empty while it runs."""
+
+_TROUBLED = frozenset({State.WARNING, State.FAILED})
+"""The states in which the last error is shown."""
+
 
 def rfc3339_text(time: datetime) -> str:
     """A time in RFC 3339, as in ``create_time``.
@@ -53,9 +62,6 @@ def tso_text(tso: int) -> str:
     '2024-02-26 05:01:01.858'
     """
     return clock_text(to_datetime(tso))
-
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def toml_text(document: Mapping[str, Any]) -> str:
@@ -99,15 +105,6 @@ def _toml_value(value: Any) -> str:
 def _toml_string(text: str) -> str:
     """A TOML string; it differs from JSON in one control character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-Document: TypeAlias = dict[str, Any]
-
-_ADMIN_JOBS: Mapping[State, int] = {State.STOPPED: 1, State.FAILED: 1, State.REMOVED: 3, State.FINISHED: 4}
-"""``admin_job_type``: the last operation on a changefeed, by a user or by the server; empty while it runs."""
-
-_TROUBLED = frozenset({State.WARNING, State.FAILED})
-"""The states in which the last error is shown."""
 
 
 @dataclass(frozen=True, slots=True)

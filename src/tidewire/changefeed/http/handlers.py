@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tidewire.changefeed.config.replica import PARAM_INVALID
 from tidewire.changefeed.http.bodies import change_of, log_level_of, overwritten_checkpoint, read_body, wanted_of
 from tidewire.changefeed.http.documents import (
     Node,
@@ -27,7 +28,7 @@ from tidewire.changefeed.http.documents import (
 )
 from tidewire.changefeed.service.errors import code_of, codes_in
 from tidewire.changefeed.service.lifecycle import State
-from tidewire.changefeed.service.service import INVALID_PARAM, Service
+from tidewire.changefeed.service.service import Service
 from tidewire.changefeed.service.store import FeedKey
 from tidewire.errors import ChangefeedError
 from tidewire.secrets import scrubbed
@@ -55,6 +56,18 @@ BAD_REQUESTS = frozenset(
     )
 )
 """Errors of the request, with status 400, also if one wraps another. All other errors have status 500."""
+
+USUALLY_LISTED = frozenset({State.NORMAL, State.STOPPED, State.FAILED, State.WARNING})
+NOTHING: Mapping[str, Any] = {}
+
+LOG_LEVELS: Mapping[str, int] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "fatal": logging.CRITICAL,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +102,6 @@ def refusal(error: Exception, secrets: Iterable[str] = ()) -> Answer:
     return error_answer(400 if is_bad_request else 500, code, reason)
 
 
-USUALLY_LISTED = frozenset({State.NORMAL, State.STOPPED, State.FAILED, State.WARNING})
-NOTHING: Mapping[str, Any] = {}
-
-
 @dataclass(frozen=True)
 class Call:
     """The parts of a request that its verb needs."""
@@ -124,7 +133,7 @@ def create(call: Call) -> Answer:
 def list_all(call: Call) -> Answer:
     """``GET /changefeeds?state=``."""
     if call.state not in ("", "all", *State):
-        raise ChangefeedError(INVALID_PARAM, f"{call.state!r} is not a state; use all, {', '.join(State)}")
+        raise ChangefeedError(PARAM_INVALID, f"{call.state!r} is not a state; use all, {', '.join(State)}")
     views = call.service.views(call.namespace)
     wanted = [
         view
@@ -189,16 +198,6 @@ def tso(call: Call) -> Answer:
     return json_answer(tso_document(call.service.now()))
 
 
-LOG_LEVELS: Mapping[str, int] = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "fatal": logging.CRITICAL,
-}
-
-
 def health(call: Call) -> Answer:
     """``GET /health``: an answer means that the server is healthy."""
     return json_answer(NOTHING)
@@ -229,6 +228,6 @@ def set_log_level(call: Call) -> Answer:
     name = log_level_of(call.body)
     level = LOG_LEVELS.get(name.lower())
     if level is None:
-        raise ChangefeedError(INVALID_PARAM, f"{name!r} is not a log level; use one of {', '.join(LOG_LEVELS)}")
+        raise ChangefeedError(PARAM_INVALID, f"{name!r} is not a log level; use one of {', '.join(LOG_LEVELS)}")
     logging.getLogger("tidewire").setLevel(level)
     return json_answer(NOTHING)

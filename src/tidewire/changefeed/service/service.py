@@ -17,8 +17,9 @@ from datetime import datetime, timezone
 from tidewire import __version__
 from tidewire.changefeed.checkpoint import Checkpoint
 from tidewire.changefeed.config.reading import unmasked, unmasked_uri
-from tidewire.changefeed.config.replica import DEFAULT, ReplicaConfig, SyncedStatusConfig
+from tidewire.changefeed.config.replica import DEFAULT, PARAM_INVALID, ReplicaConfig, SyncedStatusConfig
 from tidewire.changefeed.config.settings import Settings
+from tidewire.changefeed.config.uri import URI_INVALID
 from tidewire.changefeed.config.validate import Checked, Request, validate
 from tidewire.changefeed.service.errors import code_of, error_text
 from tidewire.changefeed.service.lifecycle import REFUSED, UPDATABLE, Backoff, Move, State, moved
@@ -32,6 +33,20 @@ from tidewire.model import TableSchema
 from tidewire.model.tso import LOGICAL_BITS, physical_ms
 from tidewire.registry import ConfluentRegistry
 from tidewire.secrets import NO_SECRET, Secret
+
+SYNCED = "Data syncing is finished"
+NOT_SYNCED = "The data syncing is not finished, please wait"
+
+UNCLEAR = (
+    "Nothing was sent for a while, but the checkpoint does not follow the upstream's clock: see that the upstream "
+    "answers and the changefeed is not in trouble. If the upstream is gone, the data syncing is finished"
+)
+
+_ATTEMPTS = 2
+"""Few attempts, because a person waits for the answer."""
+
+log = logging.getLogger(__name__)
+_NAMESPACE = re.compile(r"[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +69,6 @@ def matched_tables(config: ReplicaConfig, tables: Iterable[TableSchema]) -> Matc
     return MatchedTables(
         tuple(table for table in kept if is_eligible(table)), tuple(table for table in kept if not is_eligible(table))
     )
-
-
-SYNCED = "Data syncing is finished"
-NOT_SYNCED = "The data syncing is not finished, please wait"
-UNCLEAR = (
-    "Nothing was sent for a while, but the checkpoint does not follow the upstream's clock: see that the upstream "
-    "answers and the changefeed is not in trouble. If the upstream is gone, the data syncing is finished"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +96,6 @@ def _seconds(earlier: int, later: int) -> float:
     return (physical_ms(later) - physical_ms(earlier)) / 1000
 
 
-URI_INVALID = "CDC:ErrSinkURIInvalid"
-_ATTEMPTS = 2
-"""Few attempts, because a person waits for the answer."""
-
-
 def verify_sink(settings: Settings, start_ts: int) -> None:
     """Open the sink once and close it; raises ``CDC:ErrSinkURIInvalid`` with the reason if that fails."""
     try:
@@ -107,12 +109,6 @@ def verify_sink(settings: Settings, start_ts: int) -> None:
             raise
         inner = "" if isinstance(error, ChangefeedError) else f"[{code_of(error)}]"
         raise ChangefeedError(URI_INVALID, f"{settings.uri} cannot be used: {inner}{error_text(error)}") from error
-
-
-log = logging.getLogger(__name__)
-
-INVALID_PARAM = "CDC:ErrAPIInvalidParam"
-_NAMESPACE = re.compile(r"[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +224,7 @@ class Service:
                     REFUSED, f"can only update a changefeed that is stopped or failed, but this one is {feed.state}"
                 )
             if change.start_ts:
-                raise ChangefeedError(INVALID_PARAM, "start_ts cannot be changed; make a new changefeed")
+                raise ChangefeedError(PARAM_INVALID, "start_ts cannot be changed; make a new changefeed")
             if change.target_ts and change.target_ts <= feed.start_ts:
                 raise ChangefeedError(
                     REFUSED, f"target_ts {change.target_ts} must be after start_ts {feed.start_ts} of the changefeed"
@@ -334,7 +330,7 @@ class Service:
         now = max(self.now(), self._wall_clock())
         if checkpoint_ts > now:
             raise ChangefeedError(
-                INVALID_PARAM, f"overwrite_checkpoint_ts {checkpoint_ts} is in the future; the upstream is at {now}"
+                PARAM_INVALID, f"overwrite_checkpoint_ts {checkpoint_ts} is in the future; the upstream is at {now}"
             )
         self._store.advance(feed.key, replace(feed.progress, checkpoint=Checkpoint(checkpoint_ts)))
 
@@ -385,5 +381,5 @@ class Service:
 
 def _valid_namespace(namespace: str) -> str:
     if not _NAMESPACE.fullmatch(namespace):
-        raise ChangefeedError(INVALID_PARAM, f"{namespace!r} is not a namespace; use letters, digits, '-' and '_'")
+        raise ChangefeedError(PARAM_INVALID, f"{namespace!r} is not a namespace; use letters, digits, '-' and '_'")
     return namespace

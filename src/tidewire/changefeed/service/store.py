@@ -32,6 +32,35 @@ NOT_EXISTS = "CDC:ErrChangeFeedNotExists"
 NO_SAFE_POINT = -1
 """Our upstreams report by themselves, when they are read, that their history is gone."""
 
+VERSION = 1
+FILE = "changefeeds.db"
+LOCK = "lock"
+UNUSABLE = "CDC:ErrMetaOpFailed"
+
+# A timestamp may need all of 64 bits, one more than SQLite's integers have, so it is kept as text.
+_TABLE = """
+CREATE TABLE changefeed (
+    namespace TEXT NOT NULL,
+    id TEXT NOT NULL,
+    sink_uri TEXT NOT NULL,
+    config TEXT NOT NULL,
+    start_ts TEXT NOT NULL,
+    target_ts TEXT NOT NULL,
+    created TEXT NOT NULL,
+    creator_version TEXT NOT NULL,
+    checkpoint_ts TEXT NOT NULL,
+    place TEXT NOT NULL,
+    synced_ts TEXT NOT NULL,
+    state TEXT NOT NULL,
+    life TEXT NOT NULL,
+    PRIMARY KEY (namespace, id)
+) STRICT
+"""
+
+_DEFINITION = "sink_uri", "config", "target_ts"
+_PROGRESS = "checkpoint_ts", "place", "synced_ts"
+_LIFE = "state", "life"
+
 
 class FeedKey(NamedTuple):
     """The key of a changefeed; newer servers call the namespace a keyspace."""
@@ -92,35 +121,6 @@ class Feed:
             time_zone=time_zone,
         )
         return validate(request).settings
-
-
-VERSION = 1
-FILE = "changefeeds.db"
-LOCK = "lock"
-UNUSABLE = "CDC:ErrMetaOpFailed"
-
-# A timestamp may need all of 64 bits, one more than SQLite's integers have, so it is kept as text.
-_TABLE = """
-CREATE TABLE changefeed (
-    namespace TEXT NOT NULL,
-    id TEXT NOT NULL,
-    sink_uri TEXT NOT NULL,
-    config TEXT NOT NULL,
-    start_ts TEXT NOT NULL,
-    target_ts TEXT NOT NULL,
-    created TEXT NOT NULL,
-    creator_version TEXT NOT NULL,
-    checkpoint_ts TEXT NOT NULL,
-    place TEXT NOT NULL,
-    synced_ts TEXT NOT NULL,
-    state TEXT NOT NULL,
-    life TEXT NOT NULL,
-    PRIMARY KEY (namespace, id)
-) STRICT
-"""
-_DEFINITION = "sink_uri", "config", "target_ts"
-_PROGRESS = "checkpoint_ts", "place", "synced_ts"
-_LIFE = "state", "life"
 
 
 class Store:

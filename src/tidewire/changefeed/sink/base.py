@@ -10,9 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Protocol
 
+from tidewire.changefeed.config.parameters import KAFKA_INVALID
 from tidewire.changefeed.source.base import RowBatch
 from tidewire.errors import ChangefeedError
 from tidewire.model import Ddl, Message, RowChange, TableName, TableSchema
+
+REFRESH_SECONDS = 600.0
+
+NEW_TOPIC = 3
+"""The number of partitions of a new topic if ``partition-num`` is not given."""
 
 
 class Queue(Protocol):
@@ -65,13 +71,6 @@ class Sink(Protocol):
     def close(self) -> None:
         """Close connections and files. What was not flushed may be lost."""
         ...
-
-
-REFRESH_SECONDS = 600.0
-NEW_TOPIC = 3
-"""The number of partitions of a new topic if ``partition-num`` is not given."""
-
-KAFKA_INVALID = "CDC:ErrKafkaInvalidConfig"
 
 
 class PartitionCounts:

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from itertools import product
 
+from tidewire.changefeed.config.parameters import STORAGE_INVALID
 from tidewire.changefeed.config.settings import StorageSettings
 from tidewire.codec.storage_sink.layout import DateSeparator
 from tidewire.errors import ChangefeedError
 from tidewire.model.tso import physical_ms
 from tidewire.storage import Storage
 
-STORAGE_INVALID = "CDC:ErrStorageSinkInvalidConfig"
 _RANGES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+
+_DATE = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,6 @@ def _part(part: str, least: int, most: int) -> range:
     if not least <= begin <= end <= most:
         raise ValueError(f"{part!r} is not between {least} and {most}")
     return range(begin, end + 1, int(step or 1))
-
-
-_DATE = re.compile(r"(?:^|/)(\d{4}-\d{2}-\d{2})/")
 
 
 class Expiry:

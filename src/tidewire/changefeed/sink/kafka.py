@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Final
 
+from tidewire.changefeed.config.parameters import KAFKA_INVALID
 from tidewire.changefeed.config.settings import Acks, KafkaSettings
-from tidewire.changefeed.sink.base import KAFKA_INVALID, NEW_TOPIC, PartitionCounts
+from tidewire.changefeed.sink.base import NEW_TOPIC, PartitionCounts
 from tidewire.errors import BrokerError, ChangefeedError, OptionError
 from tidewire.kafka.client import KafkaClient
 from tidewire.kafka.produce import MessageProducer

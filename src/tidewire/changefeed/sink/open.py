@@ -9,14 +9,12 @@ from urllib.parse import urlencode
 
 from tidewire.changefeed.config.dispatching import dispatching
 from tidewire.changefeed.config.settings import Settings
-from tidewire.changefeed.config.uri import SinkKind, SinkURI
+from tidewire.changefeed.config.uri import URI_INVALID, SinkKind, SinkURI
 from tidewire.changefeed.sink.base import BlackholeSink, Queue, Sink
 from tidewire.changefeed.sink.queue import QueueSink
 from tidewire.codec import Options, Resources
 from tidewire.errors import ChangefeedError, MissingExtra
 from tidewire.storage import Storage, known_parameters, open_storage
-
-URI_INVALID = "CDC:ErrSinkURIInvalid"
 
 
 def open_sink(settings: Settings, start_ts: int) -> Sink:

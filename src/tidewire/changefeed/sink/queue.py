@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tidewire.changefeed.config.dispatching import Projection
 from tidewire.changefeed.config.settings import BootstrapSettings
 from tidewire.changefeed.sink.base import Queue
-from tidewire.changefeed.source.base import RowBatch, changes_of
+from tidewire.changefeed.source.base import RowBatch, changes_of, table_key
 from tidewire.codec import Encoder, Options, Resources, protocol
 from tidewire.dispatch import Address, Broadcast, Dispatch, Dispatcher
 from tidewire.model import Bootstrap, Ddl, Event, Message, RowChange, TableName, TableSchema, Watermark
@@ -22,6 +22,12 @@ CHECK_SECONDS = 5.0
 SILENCE_CHECK_SECONDS = 30.0
 SILENT_SECONDS = 30 * 60.0
 """A table without rows for this long is forgotten; its next row counts as the first one."""
+
+_PACKING = frozenset({"open-protocol", "craft"})
+"""Protocols with several rows in a message: only rows with the same partition key share one."""
+
+_BY_TOPIC = frozenset({"avro"})
+"""Protocols whose encoder depends on the topic: Avro names its schemas after it."""
 
 
 class Due(NamedTuple):
@@ -51,7 +57,7 @@ class Bootstraps:
 
     def note(self, table: TableSchema, topic: str, rows: int = 1) -> Due | None:
         """Note rows of a table; return the schema if it must be sent before them."""
-        key = _key(table)
+        key = table_key(table)
         now, known = self._clock(), self._tables.get(key)
         if known is None:
             self._tables[key] = _Table(table, topic, now, now, rows)
@@ -62,7 +68,7 @@ class Bootstraps:
 
     def changed(self, table: TableSchema) -> None:
         """Note the new schema of a table; it is sent from now on."""
-        known = self._tables.get(_key(table))
+        known = self._tables.get(table_key(table))
         if known is not None:
             known.schema = table
 
@@ -79,17 +85,6 @@ class Bootstraps:
             if now - table.sent >= self._settings.interval_seconds or table.rows >= self._settings.message_count:
                 table.sent, table.rows = now, 0
                 yield Due(table.topic, table.schema)
-
-
-def _key(table: TableSchema) -> int | TableName:
-    return table.name if table.table_id is None else table.table_id
-
-
-_PACKING = frozenset({"open-protocol", "craft"})
-"""Protocols with several rows in a message: only rows with the same partition key share one."""
-
-_BY_TOPIC = frozenset({"avro"})
-"""Protocols whose encoder depends on the topic: Avro names its schemas after it."""
 
 
 class QueueSink:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from tidewire.changefeed.config.dispatching import Projection
 from tidewire.changefeed.config.settings import StorageSettings
+from tidewire.changefeed.config.uri import UNKNOWN_PROTOCOL
 from tidewire.changefeed.sink.cleanup import Expiry
 from tidewire.changefeed.source.base import RowBatch, changes_of
 from tidewire.codec import Options, Resources, protocol
@@ -24,7 +25,8 @@ from tidewire.errors import ChangefeedError
 from tidewire.model import Ddl, DdlType, RowChange, TableName, TableSchema
 from tidewire.storage import Storage
 
-UNKNOWN_PROTOCOL = "CDC:ErrSinkUnknownProtocol"
+METADATA_SECONDS = 2.0
+"""The shortest time between two writes of the checkpoint file."""
 
 
 class Records(Protocol):
@@ -143,10 +145,6 @@ class SchemaVersions:
     def _file(self, folder: str, definition: Definition) -> int:
         self._store.put(f"{folder}/{definition.file_name}", definition.content())
         return definition.version
-
-
-METADATA_SECONDS = 2.0
-"""The shortest time between two writes of the checkpoint file."""
 
 
 @dataclass(slots=True)

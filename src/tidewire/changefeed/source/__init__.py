@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from tidewire.changefeed.config.replica import CONFIG_INVALID
 from tidewire.changefeed.source.base import Resolved, ResumePosition, RowBatch, Source, Upstream
 from tidewire.errors import ChangefeedError
 
 __all__ = ["Resolved", "ResumePosition", "RowBatch", "Source", "Upstream", "open_source"]
-
-UNKNOWN = "CDC:ErrInvalidReplicaConfig"
 
 
 def open_source(uri: str) -> Source:
@@ -22,7 +21,9 @@ def open_source(uri: str) -> Source:
     scheme = uri.partition(":")[0].lower() if ":" in uri else ""
     opened = _SCHEMES.get(scheme)
     if opened is None:
-        raise ChangefeedError(UNKNOWN, f"{scheme or 'no scheme'!r} is not a source; known are {', '.join(_SCHEMES)}")
+        raise ChangefeedError(
+            CONFIG_INVALID, f"{scheme or 'no scheme'!r} is not a source; known are {', '.join(_SCHEMES)}"
+        )
     return opened(uri)
 
 

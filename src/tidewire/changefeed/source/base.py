@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from tidewire.model import Ddl, RowChange, TableSchema
+from tidewire.model import Ddl, RowChange, TableName, TableSchema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +63,11 @@ class Source(Protocol):
     def close(self) -> None:
         """Close all connections. A running ``read`` ends, also in another thread."""
         ...
+
+
+def table_key(table: TableSchema) -> int | TableName:
+    """A key that stays with a table: its id, or its name if it has no id."""
+    return table.name if table.table_id is None else table.table_id
 
 
 def changes_of(batch: RowBatch) -> Iterator[RowChange]:

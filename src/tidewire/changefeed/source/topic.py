@@ -17,8 +17,8 @@ from tidewire.changefeed.config.parameters import overlaid
 from tidewire.changefeed.config.replica import DEFAULT
 from tidewire.changefeed.config.resolve import resolved
 from tidewire.changefeed.config.settings import Settings
-from tidewire.changefeed.config.uri import SinkKind, SinkURI
-from tidewire.changefeed.source.base import Resolved, ResumePosition, Upstream
+from tidewire.changefeed.config.uri import UNKNOWN_PROTOCOL, URI_INVALID, SinkKind, SinkURI
+from tidewire.changefeed.source.base import Resolved, ResumePosition, Upstream, table_key
 from tidewire.changefeed.source.watermark_buffer import Partition, WatermarkBuffer
 from tidewire.codec import PROTOCOLS, Options, Resources, protocol
 from tidewire.codec.parking import Parking
@@ -29,6 +29,9 @@ from tidewire.plain import event_from_plain, event_to_plain
 
 UNREADABLE = "CDC:ErrDecodeFailed"
 _WAIT_SECONDS = 0.2
+
+_CLIENT = "source"
+_FOLLOW: Mapping[str, bool] = {"true": True, "false": False}
 
 
 class Reader(Protocol):
@@ -208,12 +211,12 @@ class Schemas:
     def note_bootstrap(self, event: Event) -> None:
         """Note a schema that came before rows; a known one stays."""
         if isinstance(event, Bootstrap):
-            self._tables.setdefault(_key(event.table_schema), event.table_schema)
+            self._tables.setdefault(table_key(event.table_schema), event.table_schema)
 
     def note_ddl(self, event: Event) -> None:
         """Note the schema after a released statement."""
         if isinstance(event, Ddl) and event.table_schema is not None:
-            self._tables[_key(event.table_schema)] = event.table_schema
+            self._tables[table_key(event.table_schema)] = event.table_schema
 
     def plain(self) -> list[Any]:
         """All schemas, as plain JSON."""
@@ -225,16 +228,6 @@ class Schemas:
             event = event_from_plain(line)
             self.note_bootstrap(event)
             yield from protocol(name).Encoder(options).encode([event])
-
-
-def _key(table: TableSchema) -> int | TableName:
-    return table.name if table.table_id is None else table.table_id
-
-
-URI_INVALID = "CDC:ErrSinkURIInvalid"
-UNKNOWN_PROTOCOL = "CDC:ErrSinkUnknownProtocol"
-_CLIENT = "source"
-_FOLLOW: Mapping[str, bool] = {"true": True, "false": False}
 
 
 def open_topics(uri: str) -> TopicSource:

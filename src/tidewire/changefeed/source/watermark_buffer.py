@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from tidewire.model import Ddl, Event, Op, Position, RowChange, Watermark
 
+_STATEMENT = 3
+"""DDL comes after the rows with the same commit ts."""
+
 
 class Partition(NamedTuple):
     """One partition of one topic."""
@@ -20,8 +23,6 @@ class Partition(NamedTuple):
 
 
 _ORDER: Mapping[Op, int] = {Op.DELETE: 0, Op.UPDATE: 1, Op.INSERT: 2}
-_STATEMENT = 3
-"""DDL comes after the rows with the same commit ts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
+from tidewire.changefeed.config.replica import CONFIG_INVALID
 from tidewire.changefeed.source.base import Resolved, ResumePosition, RowBatch, Upstream
 from tidewire.errors import ChangefeedError, MissingExtra, OptionError
 from tidewire.model import TableSchema
 from tidewire.workload import Entry, Habits, ResolvedTs, Statement, Transaction, Workload
 from tidewire.workload.workload import START
 
-INVALID = "CDC:ErrInvalidReplicaConfig"
 _TRANSACTIONS = 300
 _ROWS = 1_000_000
 
@@ -41,17 +41,17 @@ class WorkloadSource:
         unknown = given.keys() - _NUMBERS - {"schema"}
         if unknown:
             raise ChangefeedError(
-                INVALID, f"{uri}: a workload has no parameter {sorted(unknown)[0]!r}; known are {_KNOWN}"
+                CONFIG_INVALID, f"{uri}: a workload has no parameter {sorted(unknown)[0]!r}; known are {_KNOWN}"
             )
         try:
             numbers = {name: int(text) for name, text in given.items() if name in _NUMBERS}
             seed = int(parts.netloc or "0")
         except ValueError as error:
-            raise ChangefeedError(INVALID, f"{uri}: {error}; write workload://SEED?transactions=300") from None
+            raise ChangefeedError(CONFIG_INVALID, f"{uri}: {error}; write workload://SEED?transactions=300") from None
         try:
             steps = _bulk(seed, numbers) if "columns" in numbers else _small(seed, numbers, given.get("schema", "shop"))
         except OptionError as error:
-            raise ChangefeedError(INVALID, f"{uri}: {error}") from error
+            raise ChangefeedError(CONFIG_INVALID, f"{uri}: {error}") from error
         return cls(steps)
 
     def now(self) -> int:

@@ -74,5 +74,5 @@ class Expression:
 
 def _is_about(name: Name, table: TableSchema) -> bool:
     """Does a column's qualifier, if it has one, name this table?"""
-    told = ((name.schema, table.name.schema), (name.table, table.name.table))
-    return all(part is None or part.lower() == known.lower() for part, known in told)
+    qualifiers = ((name.schema, table.name.schema), (name.table, table.name.table))
+    return all(part is None or part.lower() == known.lower() for part, known in qualifiers)

@@ -26,8 +26,8 @@ def same(one: Sql, other: Sql) -> bool:
 
 def common_collation(*texts: Text) -> str:
     """The collation to compare texts by: a column's before a literal's, then ``binary``, then a ``_bin`` one."""
-    told = [text.collation for text in texts if text.explicit] or [text.collation for text in texts]
-    return min(told, key=lambda name: (name != BINARY, not name.endswith("_bin")))
+    collations = [text.collation for text in texts if text.explicit] or [text.collation for text in texts]
+    return min(collations, key=lambda name: (name != BINARY, not name.endswith("_bin")))
 
 
 def _comparable(one: Sql, other: Sql) -> tuple[Any, Any]:

@@ -6,7 +6,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tidewire.ddl.lex import Kind, Token, lex
+from tidewire.ddl.lex import Kind, Token
+from tidewire.ddl.reader import Reader, Unreadable
 from tidewire.dispatch.expression import json_functions, number_functions, temporal, text_functions
 from tidewire.dispatch.expression.operators import (
     EXACT,
@@ -37,62 +38,26 @@ _START = "where "
 _LONG_SIGNS = ("<=>", "->>", "<=", ">=", "<>", "!=", "&&", "||", "<<", ">>", "->")
 _LONGEST_SIGN = 3
 
+COMPARISON, PREDICATE, BITS = 5, 6, 7
+"""How strongly ``=``, ``IN`` and ``|`` bind; a larger number binds more strongly."""
 
-class SyntaxProblem(Exception):
+
+class SyntaxProblem(Unreadable):
     """A text is not an expression. Only this package raises and catches it."""
 
 
-class Cursor:
-    """The tokens of one expression, in turn."""
+class Cursor(Reader):
+    """The tokens of one expression, in turn, with signs of several characters put together."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = _joined(lex(_START + text)[1:])
-        self._at = 0
-
-    def peek(self, ahead: int = 0) -> Token:
-        """The next token, or one further on."""
-        return self._tokens[min(self._at + ahead, len(self._tokens) - 1)]
-
-    def next(self) -> Token:
-        """Return the next token and move past it."""
-        token = self.peek()
-        if token.kind is Kind.BROKEN:
-            raise self.wrong("a string or name that ends")
-        self._at += token.kind is not Kind.END
-        return token
-
-    def sees(self, *words: str) -> bool:
-        """Are these words or signs next?"""
-        return all(self.peek(ahead).word == word for ahead, word in enumerate(words))
-
-    def accept(self, *words: str) -> bool:
-        """Move past these words if all of them are next; say whether they are."""
-        found = self.sees(*words)
-        self._at += len(words) * found
-        return found
-
-    def accept_any(self, *words: str) -> str | None:
-        """Move past the one of these words that is next, and return it; ``None`` if none is."""
-        return next((word for word in words if self.accept(word)), None)
-
-    def expect(self, word: str) -> None:
-        """Move past a word; raise ``SyntaxProblem`` if it is not next."""
-        if not self.accept(word):
-            raise self.wrong(word)
-
-    def integer(self) -> int:
-        """A whole number."""
-        if self.peek().kind is not Kind.NUMBER or not self.peek().text.isdecimal():
-            raise self.wrong("a whole number")
-        return int(self.next().text)
+        super().__init__(_START + text)
+        self._tokens = _joined(self._tokens[1:])
 
     def wrong(self, expected: str) -> SyntaxProblem:
-        """What to raise where something else was expected."""
+        """The error to raise if something else was expected; characters count from 1."""
         token = self.peek()
-        start, end = token.start - len(_START), token.end - len(_START)
-        found = "the end" if token.kind is Kind.END else repr(self._text[start:end][:40])
-        return SyntaxProblem(f"expected {expected}, found {found} at character {start + 1}")
+        found = "the end" if token.kind is Kind.END else repr(self._query[token.start : token.end][:40])
+        return SyntaxProblem(f"expected {expected}, found {found} at character {token.start - len(_START) + 1}")
 
 
 def _joined(tokens: list[Token]) -> list[Token]:
@@ -123,9 +88,6 @@ FUNCTIONS: Mapping[str, tuple[Function, int, int]] = {
     **json_functions.FUNCTIONS,
 }
 """The functions expressions may call, with the fewest and the most arguments."""
-
-COMPARISON, PREDICATE, BITS = 5, 6, 7
-"""How strongly ``=``, ``IN`` and ``|`` bind; a larger number binds more strongly."""
 
 
 class Infix(NamedTuple):

@@ -44,6 +44,8 @@ from tidewire.dispatch.expression.temporal import PARTS, timestamp_of
 from tidewire.dispatch.expression.values import Function, Numbered, Sql, Text
 from tidewire.dispatch.patterns import searching
 
+_DEEPEST = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Literal:
@@ -99,9 +101,6 @@ def evaluate(node: Node, value_of: Callable[[Name], Sql]) -> Sql:
             return value_of(node)
         case Call(function, arguments):
             return function(*(evaluate(argument, value_of) for argument in arguments))
-
-
-_DEEPEST = 100
 
 
 def parse(text: str) -> Node:

@@ -29,6 +29,26 @@ from tidewire.changefeed.source.mysql.uri import Settings
 from tidewire.errors import ChangefeedError
 from tidewire.model import TableName
 
+HEARTBEAT_SECONDS = 1
+
+SILENT_SECONDS = 15
+"""A server counts as lost after so many seconds without an event or a heartbeat."""
+
+_PURGED = 1236
+_STANDALONE = 1
+_HEADER = 20
+_QUERY_HEADER = 13
+
+_UNREADABLE: Mapping[int, str] = {
+    40: "binlog_transaction_compression",
+    39: "binlog_row_value_options",
+    **dict.fromkeys(range(165, 172), "log_bin_compress"),
+}
+"""Types of events whose rows cannot be read, and the server's setting that causes them."""
+
+Collations = Mapping[int, str]
+"""The charset of each collation's number."""
+
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
@@ -118,24 +138,6 @@ class Idle:
 
 BinlogEvent: TypeAlias = Begin | Query | TableMap | Rows | Commit | Prepared | Rotate | Idle
 
-
-HEARTBEAT_SECONDS = 1
-SILENT_SECONDS = 15
-"""A server counts as lost after so many seconds without an event or a heartbeat."""
-
-_PURGED = 1236
-_STANDALONE = 1
-_HEADER = 20
-_QUERY_HEADER = 13
-_UNREADABLE: Mapping[int, str] = {
-    40: "binlog_transaction_compression",
-    39: "binlog_row_value_options",
-    **dict.fromkeys(range(165, 172), "log_bin_compress"),
-}
-"""Types of events whose rows cannot be read, and the server's setting that causes them."""
-
-Collations = Mapping[int, str]
-"""The charset of each collation's number."""
 
 # Broken connections are reported by us, so the library need not print them.
 logging.getLogger("pymysqlreplication").addHandler(logging.NullHandler())

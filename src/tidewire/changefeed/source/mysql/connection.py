@@ -29,6 +29,9 @@ _DENIED = frozenset({1044, 1045, 1142, 1227, 1370, 1698})
 _SESSION = "time_zone = '+00:00', sql_mode = '', lock_wait_timeout = 30, net_write_timeout = 3600, wait_timeout = 28800"
 """A reader may take an hour for a part of an answer; a lock is waited for half a minute."""
 
+_RETRY_WAITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 10)
+"""Seconds between attempts; about a minute in total."""
+
 
 class ConnectionLost(Exception):
     """The connection was lost; a new one may work. This exception does not leave the package."""
@@ -154,10 +157,6 @@ class Session:
             yield list(rows)
         with translated_errors(self._settings):
             cursor.close()
-
-
-_RETRY_WAITS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 10)
-"""Seconds between attempts; about a minute in total."""
 
 
 class Retries:

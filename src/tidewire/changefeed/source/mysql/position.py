@@ -17,6 +17,11 @@ from tidewire.model import Bootstrap, Column, TableName, TableSchema
 from tidewire.model.tso import LOGICAL_BITS
 from tidewire.plain import event_from_plain, event_to_plain
 
+SYSTEM = frozenset({"information_schema", "performance_schema", "mysql", "sys"})
+"""Databases of the server itself."""
+
+_FIRST_ID = 101
+
 
 def at_second(seconds: int) -> int:
     """The first timestamp of a second."""
@@ -78,12 +83,6 @@ def _joined_ranges(ranges: Iterable[tuple[int, int]]) -> list[str]:
 
 def _parts(text: str) -> list[str]:
     return [part for part in "".join(text.split()).split(",") if part]
-
-
-SYSTEM = frozenset({"information_schema", "performance_schema", "mysql", "sys"})
-"""Databases of the server itself."""
-
-_FIRST_ID = 101
 
 
 @dataclass(frozen=True, slots=True)

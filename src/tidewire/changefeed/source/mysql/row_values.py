@@ -33,6 +33,13 @@ from tidewire.model.values import enum_text, set_text
 Read: TypeAlias = Callable[[bytes, int], tuple[Value, int]]
 """Reads the value at an offset; returns the offset of the next value too."""
 
+_Type = MySQLType
+_BIGINT = 8
+_WITHOUT_FRACTION = frozenset({7, 11, 12})
+
+_HIDDEN = ("DB_ROW_HASH_", "!hidden!")
+"""Prefixes of hidden columns, which come last: for hash indexes in MariaDB, for expressions in MySQL."""
+
 
 class Field(NamedTuple):
     """A column of a packed image: its name, ``None`` if the value is skipped, and how to read it."""
@@ -291,7 +298,6 @@ READERS: Mapping[int, Make] = {
 """How to read a type, by its number in a table map."""
 
 
-_Type = MySQLType
 _TYPES: Mapping[int, frozenset[MySQLType]] = {
     1: frozenset({_Type.TINYINT}),
     2: frozenset({_Type.SMALLINT}),
@@ -317,11 +323,7 @@ _TYPES: Mapping[int, frozenset[MySQLType]] = {
 }
 """The column types of a type number; types that TiDB does not have appear as VARCHAR or LONGBLOB."""
 
-_BIGINT = 8
-_WITHOUT_FRACTION = frozenset({7, 11, 12})
 _SIGNED = INTEGERS | FLOATS | {_Type.DECIMAL}
-_HIDDEN = ("DB_ROW_HASH_", "!hidden!")
-"""Prefixes of hidden columns, which come last: for hash indexes in MariaDB, for expressions in MySQL."""
 
 
 def check_fit(table: TableSchema, described: TableMap) -> None:

@@ -18,6 +18,9 @@ from tidewire.ddl.parse import edits
 from tidewire.errors import ChangefeedError
 from tidewire.model import Ddl, DdlType, TableName, TableSchema
 
+_GONE = frozenset({1049, 1051, 1109, 1146})
+_OTHERS = ", ".join(f"'{name}'" for name in sorted(SYSTEM))
+
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -136,10 +139,6 @@ def _zone(wanted: str | None, variables: Mapping[str, str]) -> tzinfo:
             INVALID,
             f"{name!r}{of_server} is not a time zone; set time-zone in the source URI to one such as Europe/Paris",
         ) from None
-
-
-_GONE = frozenset({1049, 1051, 1109, 1146})
-_OTHERS = ", ".join(f"'{name}'" for name in sorted(SYSTEM))
 
 
 def database_collations(session: Session) -> dict[str, str]:

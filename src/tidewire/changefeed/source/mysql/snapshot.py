@@ -57,6 +57,11 @@ _ASKED: Mapping[MySQLType, str] = {
     **dict.fromkeys((MySQLType.ENUM, MySQLType.SET, MySQLType.BIT), "CAST({} AS UNSIGNED)"),
 }
 
+CHUNK_ROWS = 1000
+
+_IN_THE_WAY = frozenset({1146, 1205, 1213, 1412})
+"""Server errors for a table that was dropped, locked, deadlocked, or changed since the snapshot began."""
+
 
 def asked(column: Column) -> str:
     """The expression to select for a column's exact value."""
@@ -96,11 +101,6 @@ _FORMS: Mapping[MySQLType, Form] = {
     MySQLType.ENUM: _enum_value,
     MySQLType.SET: _set_value,
 }
-
-
-CHUNK_ROWS = 1000
-_IN_THE_WAY = frozenset({1146, 1205, 1213, 1412})
-"""Server errors for a table that was dropped, locked, deadlocked, or changed since the snapshot began."""
 
 
 class TableChanged(Exception):

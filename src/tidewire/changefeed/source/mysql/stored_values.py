@@ -46,6 +46,18 @@ _CODECS: Mapping[str, str] = {
 }
 """A server's charset to Python's codec."""
 
+_DIGITS_IN_GROUP = 9
+
+_BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+"""The bytes that a group of digits takes, by the number of digits."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY = range(4)
+_LITERAL, _INT16, _UINT16, _INT32, _UINT32 = range(4, 9)
+_OPAQUE = 15
+_LITERALS = {0: "null", 1: "true", 2: "false"}
+_NUMBERS: Mapping[int, str] = {5: "<h", 6: "<H", 7: "<i", 8: "<I", 9: "<q", 10: "<Q"}
+
 
 def _latin1(raw: bytes) -> str:
     """MySQL's latin1 is Windows-1252; five bytes that have no character there are control characters."""
@@ -78,11 +90,6 @@ def decoder(charset: str) -> Decode:
     return decoded
 
 
-_DIGITS_IN_GROUP = 9
-_BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""The bytes that a group of digits takes, by the number of digits."""
-
-
 def decimal_size(precision: int, scale: int) -> int:
     """How many bytes a decimal takes."""
     whole, part = divmod(precision - scale, _DIGITS_IN_GROUP), divmod(scale, _DIGITS_IN_GROUP)
@@ -110,9 +117,6 @@ def decimal_of(raw: bytes, precision: int, scale: int) -> Decimal:
     whole, part = digits[: len(digits) - scale], digits[len(digits) - scale :]
     number = Decimal(f"{whole or '0'}.{part}" if scale else whole)
     return number.copy_negate() if negative and number else number
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def fraction(micros: int, digits: int) -> str:
@@ -154,13 +158,6 @@ def timestamp_in_zone(text: str, zone: tzinfo) -> Timestamp:
         return Timestamp(text, zone=str(zone))
     local = datetime.fromisoformat(whole).replace(tzinfo=timezone.utc).astimezone(zone)
     return Timestamp(f"{local:%Y-%m-%d %H:%M:%S}{dot}{rest}", zone=str(zone))
-
-
-_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY = range(4)
-_LITERAL, _INT16, _UINT16, _INT32, _UINT32 = range(4, 9)
-_OPAQUE = 15
-_LITERALS = {0: "null", 1: "true", 2: "false"}
-_NUMBERS: Mapping[int, str] = {5: "<h", 6: "<H", 7: "<i", 8: "<I", 9: "<q", 10: "<Q"}
 
 
 def json_text(raw: bytes) -> str:
