@@ -234,7 +234,7 @@ def _by_kernel(
     images["after"], new = _object("after", images["after"], columns, policy)
     try:
         encoder = kernel.native().Encoder([(None, new), (old, new), (old, None)], _ANY_SIZE._asdict())
-        made = encoder.encode(pa.record_batch(images))
+        made = encoder.encode(pa.RecordBatch.from_pydict(images))
     except RuntimeError:  # a fault of the kernel
         return None
     if made is None:
