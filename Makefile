@@ -83,7 +83,7 @@ sanitize: $(READY) ## Build the native kernel with AddressSanitizer, and run its
 	$(UNDER_SANITIZER) $(BIN)/python -m fuzz_kernels 60
 
 .PHONY: stores
-stores: $(JARS) ## Sync into S3 with a REST catalog, Glue and PostgreSQL, and into HDFS, with crashes and competing drivers
+stores: $(JARS) ## Sync into S3 with a REST catalog, Glue and PostgreSQL, and into HDFS, with crashes and competing drivers; put files into Azurite
 	$(BIN)/pytest -v -m "stores or not stores" tests/integration/test_stores.py tests/test_storage.py
 
 .PHONY: spark-matrix

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -19,10 +20,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from integration.emulators import Azure, azurite, fake_gcs_server
 from integration.hdfs import Trouble, hdfs, in_trouble
 from object_stores import PARAMETERS, S3, Answer, Request, http_server, s3_server, send
 from tidewire.errors import FileTooLarge, MissingExtra, OptionError, StorageError
-from tidewire.storage import Entry, SplitStorage, Storage, known_parameters, open_storage
+from tidewire.storage import Entry, SplitStorage, Storage, known_parameters, open_storage, store_kind
 
 ODD_NAMES = [
     "a b.json",
@@ -51,14 +53,30 @@ def hadoop() -> Iterator[str]:
         yield uri
 
 
-@pytest.fixture(params=["folder", "s3", pytest.param("hdfs", marks=pytest.mark.stores)])
+@pytest.fixture(scope="module")
+def azure() -> Iterator[Azure]:
+    with azurite() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def no_token(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The credentials file of the page for a server that wants no token."""
+    page = Path(__file__).parents[1] / "docs" / "how-to" / "catalogs.md"
+    (text,) = re.findall(r"```json\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    file = tmp_path_factory.mktemp("gcs") / "no-token.json"
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture(params=["folder", "s3", *(pytest.param(each, marks=pytest.mark.stores) for each in ("hdfs", "azure"))])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty place."""
     if request.param == "folder":
         return str(tmp_path / "new" / "place")
     if request.param == "hdfs":
         return f"{request.getfixturevalue('hadoop')}/{uuid.uuid4().hex}"
-    return str(request.getfixturevalue("s3").uri())
+    return str(request.getfixturevalue(request.param).uri())
 
 
 @pytest.fixture
@@ -96,6 +114,8 @@ def test_the_first_put_wins(storage: Storage) -> None:
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_odd_names_are_names(storage: Storage, name: str) -> None:
+    if "\\" in name and store_kind(storage.uri) == "az":
+        name = name.replace("\\", "")  # refused: another test
     assert storage.put_if_absent(name, b"1")
     assert not storage.put_if_absent(name, b"2")
     storage.put(f"folder/{name}", b"34")
@@ -107,6 +127,13 @@ def test_odd_names_are_names(storage: Storage, name: str) -> None:
         assert file.read() == b"34"
     storage.delete([name, f"folder/{name}"])
     assert storage.list(recursive=True) == []
+
+
+def test_azure_would_take_a_backslash_for_a_slash() -> None:
+    for root, name in (("p", "a\\b"), ("p\\q", "a")):
+        storage = open_storage(f"az://bucket/{root}?account-name=me&account-key=a2V5")
+        with pytest.raises(OptionError, match=r"cannot be the name of a file in Azure"):
+            storage.put(name, b"1")
 
 
 @pytest.mark.parametrize(
@@ -376,6 +403,24 @@ def test_settings_come_from_the_environment(s3: S3, monkeypatch: pytest.MonkeyPa
     storage.put("a", b"1")
 
     assert open_storage(s3.uri("environment")).read("a") == b"1"
+
+
+@pytest.mark.parametrize(
+    ("variable", "uri"),
+    [
+        ("GOOGLE_BASE_URL", "gs://bucket/p?credentials-file={}"),
+        ("AZURE_STORAGE_ENDPOINT", "az://bucket/p?account-name=me&account-key=a2V5"),
+        ("AZURE_ENDPOINT", "abfss://bucket@me.dfs.core.windows.net/p?account-key=a2V5"),
+    ],
+)
+def test_the_environment_may_lead_to_a_server_without_tls(
+    variable: str, uri: str, no_token: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with http_server(lambda _: Answer(404)) as server:
+        monkeypatch.setenv(variable, server.endpoint)
+        assert open_storage(uri.format(no_token)).read("a") is None
+
+    assert [request.method for request in server.requests] == ["GET"]
 
 
 def test_a_profile_has_credentials(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -731,6 +776,53 @@ def test_a_missing_bucket_is_named(s3: S3) -> None:
         assert not caught.value.transient
 
 
+@pytest.mark.stores
+@pytest.mark.slow
+@pytest.mark.integration
+def test_what_azure_refuses_is_said_in_one_line(azure: Azure) -> None:
+    without = open_storage(azure.uri(container="other"))
+    for operation in OPERATIONS.keys() - {"delete", "exists", "input"}:  # they find nothing there, and say no more
+        with pytest.raises(StorageError, match="there is no bucket 'other'") as caught:
+            OPERATIONS[operation](without)
+        assert not caught.value.transient
+    wrong = open_storage(azure.uri(key="d3Jvbmc="))
+    for operation in OPERATIONS:
+        with pytest.raises(StorageError, match=r"answers 403 .*check the credentials and their rights$") as caught:
+            OPERATIONS[operation](wrong)
+        assert "\n" not in str(caught.value)
+        assert not caught.value.transient
+
+
+@pytest.mark.stores
+@pytest.mark.slow
+@pytest.mark.integration
+def test_azure_lets_one_of_four_win_every_time(azure: Azure) -> None:
+    storage = open_storage(azure.uri())
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(200):
+            start = threading.Barrier(4)
+
+            def put(writer: int, name: str = f"epochs/{number}", start: threading.Barrier = start) -> bool:
+                start.wait()
+                return storage.put_if_absent(name, str(writer).encode())
+
+            won = [*pool.map(put, range(4))]
+            assert won.count(True) == 1
+            assert storage.read(f"epochs/{number}") == str(won.index(True)).encode()
+
+
+@pytest.mark.stores
+@pytest.mark.slow
+@pytest.mark.integration
+def test_azure_takes_a_shared_access_signature(azure: Azure) -> None:
+    storage = open_storage(azure.uri_by_token())
+
+    assert storage.put_if_absent("a", b"1")
+    assert not storage.put_if_absent("a", b"2")
+    assert storage.read("a") == b"1"
+    assert names(storage.list()) == ["a"]
+
+
 @pytest.mark.usefixtures("quick")
 def test_passing_trouble_is_waited_out(s3: S3) -> None:
     troubled: set[tuple[str, str]] = set()
@@ -843,6 +935,22 @@ def test_a_store_that_ignores_conditions_is_refused_by_name(s3: S3) -> None:
             storage.probe()
         assert not caught.value.transient
         assert storage.list() == []
+
+
+@pytest.mark.stores
+@pytest.mark.slow
+@pytest.mark.integration
+def test_fake_gcs_server_is_refused_in_one_line(no_token: Path) -> None:
+    """It answers 400 to every put of Google's XML API, with and without a condition, so no sync can begin in it."""
+    with fake_gcs_server() as store:
+        made = Request("POST", "/storage/v1/b?project=p", {"Content-Type": "application/json"}, b'{"name": "bucket"}')
+        assert send(store, made).status == 200
+        storage = open_storage(f"gs://bucket/p?endpoint={store}&credentials-file={no_token}")
+        assert storage.read("a") is None
+        with pytest.raises(StorageError, match=r"gs://bucket/p.*: the store answers 400 Bad Request$") as caught:
+            storage.probe()
+
+    assert not caught.value.transient
 
 
 def test_a_disk_that_ignores_conditions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ _SILENCE_SECONDS = 30  # without a byte
 _TIMEOUT_SECONDS = 600  # for a whole request, whose body may be large
 
 _STATUS = re.compile(r"status code: (\d{3})([^:\n]*)")
-_CODE = re.compile(r"<Code>([^<]*)</Code>\s*(?:<Message>([^<]*)</Message>)?")
+_CODE = re.compile(r"<Code>([^<]*)</Code>\s*(?:<Message>([^<\n]*)[^<]*</Message>)?")  # Azure's text has several lines
 _CAUSE = re.compile(r'(?:message|error): "([^"]*)"')
 _NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|The specified bucket does not exist")
 _NO_CREDENTIALS = re.compile(
@@ -191,7 +191,11 @@ class BucketStorage(Storage):
             raise self._error(name, error) from error
 
     def _key(self, name: str) -> str:
-        return f"{self._where.prefix}/{checked_name(name)}".lstrip("/")
+        key = f"{self._where.prefix}/{checked_name(name)}".lstrip("/")
+        if "\\" in key and self._where.provider.kind == "AzureStore":
+            reason = "cannot be the name of a file in Azure, which takes a backslash for a slash"
+            raise OptionError("path", f"{key!r} {reason}; use a name without it")
+        return key
 
     def _refuse_missing_bucket(self, error: FileNotFoundError) -> None:
         if _NO_BUCKET.search(str(error)):

@@ -19,12 +19,13 @@ from tidewire.storage.base import SCHEMES, checked_name
 class Provider:
     """A kind of object store: its class in ``obstore.store`` and the settings that parameters stand for.
 
-    ``file_io`` is the class of Iceberg's file IO for it, ``table_io`` what that calls the parameters. ``unused``
-    parameters are taken and have no effect.
+    ``endpoints`` are the variables that can have the server's address. ``file_io`` is the class of Iceberg's file IO
+    for it, ``table_io`` what that calls the parameters. ``unused`` parameters are taken and have no effect.
     """
 
     kind: str
     bucket: str
+    endpoints: tuple[str, ...]
     settings: Mapping[str, str]
     file_io: str
     table_io: Mapping[str, str]
@@ -45,6 +46,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "s3": Provider(
         "S3Store",
         "bucket",
+        ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
         {
             "access-key": "access_key_id",
             "secret-access-key": "secret_access_key",
@@ -63,6 +65,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "gs": Provider(
         "GCSStore",
         "bucket",
+        ("GOOGLE_BASE_URL",),
         {"credentials-file": "service_account"},
         "org.apache.iceberg.gcp.gcs.GCSFileIO",
         {},
@@ -71,6 +74,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "az": Provider(
         "AzureStore",
         "container_name",
+        ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
         {
             "account-name": "account_name",
             "account-key": "account_key",
@@ -134,7 +138,7 @@ class Address:
         if self.account:
             found.setdefault("account_name", self.account)
         found[self.provider.bucket] = self.bucket
-        endpoint = self.parameters.get("endpoint", "").rstrip("/")
+        endpoint = self._endpoint()
         if self.provider.kind == "S3Store":
             found |= self._s3(endpoint)
         elif endpoint:
@@ -154,17 +158,19 @@ class Address:
         if self.provider.kind == "S3Store":
             if "role-arn" in self.parameters:
                 raise OptionError("target", "role-arn in the URI is not for tables: give the role by the environment")
-            endpoint = self._s3(self.parameters.get("endpoint", "").rstrip("/")).get("endpoint")
+            endpoint = self._s3(self._endpoint()).get("endpoint")
             if endpoint:
                 found["s3.endpoint"] = endpoint
                 found["s3.path-style-access"] = self.parameters.get("force-path-style", "true").lower()
         return found
 
+    def _endpoint(self) -> str:
+        """The address of the server, if it is not the provider's own."""
+        named = (os.environ.get(name, "") for name in self.provider.endpoints)
+        found = next(filter(None, (self.parameters.get("endpoint", ""), *named)), "").rstrip("/")
+        return f"https://{found}" if found and "://" not in found else found
+
     def _s3(self, endpoint: str) -> dict[str, Any]:
-        names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-        endpoint = endpoint or next((os.environ[name] for name in names if os.environ.get(name)), "")
-        if endpoint and "://" not in endpoint:
-            endpoint = f"https://{endpoint}"
         virtual = self.parameters.get("force-path-style", "true").lower() == "false"
         if virtual and endpoint:
             parts = urlsplit(endpoint)
