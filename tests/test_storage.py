@@ -88,6 +88,21 @@ def names(entries: list[Entry]) -> list[str]:
     return [entry.name for entry in entries]
 
 
+def one_wins(storage: Storage, rounds: int, writers: int) -> None:
+    """Let so many threads put a name at once, round by round: exactly one of them wins, and its bytes stay."""
+    with ThreadPoolExecutor(writers) as pool:
+        for number in range(rounds):
+            start = threading.Barrier(writers)
+
+            def put(writer: int, name: str = f"epochs/{number}", start: threading.Barrier = start) -> bool:
+                start.wait()
+                return storage.put_if_absent(name, str(writer).encode())
+
+            won = [*pool.map(put, range(writers))]
+            assert won.count(True) == 1
+            assert storage.read(f"epochs/{number}") == str(won.index(True)).encode()
+
+
 # Documents
 
 
@@ -514,19 +529,8 @@ def test_a_bucket_may_be_in_the_hosts_name() -> None:
 # Races
 
 
-@pytest.mark.parametrize("rounds", [8])
-def test_of_many_threads_one_wins(storage: Storage, rounds: int) -> None:
-    for number in range(rounds):
-        start = threading.Barrier(6)
-
-        def put(writer: int, name: str = f"epochs/{number}", start: threading.Barrier = start) -> bool:
-            start.wait()
-            return storage.put_if_absent(name, str(writer).encode())
-
-        with ThreadPoolExecutor(6) as pool:
-            won = [*pool.map(put, range(6))]
-        assert won.count(True) == 1
-        assert storage.read(f"epochs/{number}") == str(won.index(True)).encode()
+def test_of_many_threads_one_wins(storage: Storage) -> None:
+    one_wins(storage, 8, 6)
 
 
 _RACE = """
@@ -797,18 +801,7 @@ def test_what_azure_refuses_is_said_in_one_line(azure: Azure) -> None:
 @pytest.mark.slow
 @pytest.mark.integration
 def test_azure_lets_one_of_four_win_every_time(azure: Azure) -> None:
-    storage = open_storage(azure.uri())
-    with ThreadPoolExecutor(4) as pool:
-        for number in range(200):
-            start = threading.Barrier(4)
-
-            def put(writer: int, name: str = f"epochs/{number}", start: threading.Barrier = start) -> bool:
-                start.wait()
-                return storage.put_if_absent(name, str(writer).encode())
-
-            won = [*pool.map(put, range(4))]
-            assert won.count(True) == 1
-            assert storage.read(f"epochs/{number}") == str(won.index(True)).encode()
+    one_wins(open_storage(azure.uri()), 200, 4)
 
 
 @pytest.mark.stores
