@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -33,12 +34,14 @@ from tidewire.cli.show import canonical
 from tidewire.codec import Options
 from tidewire.dispatch import Dispatch, DispatchRule, Filter
 from tidewire.errors import SyncError
-from tidewire.load import live, live_tidb
+from tidewire.load import live, live_mysql, live_tidb
+from tidewire.load.opening import open_live
 from tidewire.model import TableName
 from tidewire.model.tso import LOGICAL_BITS
 from tidewire.spark.ledger import ledger_of
 from tidewire.spark.load import run as loading
 from tidewire.spark.snapshot import snapshot
+from tidewire.storage import open_storage
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
@@ -383,3 +386,23 @@ def test_chunks_of_tidb_are_read_in_tasks_as_of_one_tso(
         assert_lake_equals(spark, lake, upstream_tables(db, "shop"))
     assert not any(password.encode() in (data or b"") for data in kept)
     assert password not in refused.output + continued.output + begun_anew.output
+
+
+def test_a_transaction_of_the_future_does_not_make_a_load_later_than_the_server(
+    db: MariaDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changefeed that begins after it gives timestamps of the server's clock, which would be replays."""
+    db.run("CREATE DATABASE future", "CREATE TABLE future.t (id int PRIMARY KEY)")
+    wait = live_mysql._wait_until_over
+
+    def wait_and_write(*arguments: Any) -> int:
+        over = wait(*arguments)
+        db.run("SET TIMESTAMP = 2000000000", "INSERT INTO future.t VALUES (1)")
+        return over
+
+    monkeypatch.setattr(live_mysql, "_wait_until_over", wait_and_write)
+    source = open_live(db.uri, lambda name: name.schema == "future", (), None)
+    with source.opened(open_storage(tmp_path), "loads/1", lambda line: None) as opened:
+        rows = [row for chunk in opened.chunks for _, row in chunk.read()]
+
+    assert (len(rows), opened.moment.ts < open_source(db.uri).now()) == (1, True)

@@ -105,8 +105,9 @@ class MysqlLoad(LiveLoad):
         check_calm(session, self.settings, facts, start)
         last = _last_ts(self.settings, facts, start, (snapshot.state.file, snapshot.state.position))
         # What was logged before the start has no ts of a later second. So from the first transaction of a later
-        # second on, timestamps are those of every changefeed that began before.
-        return snapshot, last if last >= at_second(second + 1) else settled_before(over)
+        # second on, timestamps are those of every changefeed that began before. One that begins later has the clock's.
+        now = clock_ms(session) // 1000
+        return snapshot, last if at_second(second + 1) <= last < at_second(now + 1) else settled_before(over)
 
 
 def _last_ts(settings: Settings, facts: ServerInfo, start: tuple[str, int], end: tuple[str, int]) -> int:

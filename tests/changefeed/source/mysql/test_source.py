@@ -16,6 +16,12 @@ from changefeed.source.mysql.reading import SECONDS, Replica, complete, ddls, la
 from integration.mariadb import MariaDB, mariadb
 from tidewire.changefeed.source.base import Resolved, Upstream
 from tidewire.changefeed.source.mysql import MysqlSource
+from tidewire.changefeed.source.mysql.binlog import Commit, defines, events_between
+from tidewire.changefeed.source.mysql.connection import Session
+from tidewire.changefeed.source.mysql.position import at_millisecond
+from tidewire.changefeed.source.mysql.server import look_at
+from tidewire.changefeed.source.mysql.snapshot import clock_ms, log_end
+from tidewire.changefeed.source.mysql.uri import read_uri
 from tidewire.errors import ChangefeedError
 from tidewire.model import DdlType, Op, RowChange, TableName, Timestamp
 from tidewire.model.tso import physical_ms
@@ -63,6 +69,54 @@ def test_without_a_snapshot_reading_begins_at_the_end_of_the_log(db: MariaDB) ->
 
     assert isinstance(first, Resolved)
     assert second.after == {"id": 2, "note": "b"}
+
+
+def test_a_source_that_begins_now_gives_no_ts_from_before(db: MariaDB) -> None:
+    """A load counts the transactions of a second, also those from before the changefeed began in it."""
+    db.run(*SHOP)
+    settings = read_uri(db.uri)
+    source = MysqlSource(db.uri + "?snapshot=false")
+    with Session(settings) as session:
+        begun = at_millisecond(clock_ms(session))
+
+        events = source.read(1)
+        first = next(events)
+        assert isinstance(first, Resolved)
+        db.run("SET TIMESTAMP = 1700000000", "INSERT INTO shop.orders VALUES (1, 'a')")
+        change = next(event for event in events if isinstance(event, RowChange))
+        source.close()
+
+    assert begun <= first.ts < (change.commit_ts or 0)
+
+
+def test_what_is_between_two_places_of_the_log_ends_at_the_second(db: MariaDB) -> None:
+    """A new file has events of its own before its first transaction, and a place can be after these."""
+    db.run(*SHOP)
+    settings = read_uri(db.uri)
+    with Session(settings) as session:
+        facts = look_at(session, settings)
+        start = log_end(session)[:2]
+        db.run("INSERT INTO shop.orders VALUES (1, 'a')", "FLUSH BINARY LOGS")
+        end = log_end(session)[:2]
+    db.run("INSERT INTO shop.orders VALUES (2, 'b')", "INSERT INTO shop.orders VALUES (3, 'c')")
+
+    assert sum(isinstance(event, Commit) for event in events_between(settings, facts, start, end)) == 1
+    assert not any(isinstance(event, Commit) for event in events_between(settings, facts, end, start))
+
+
+def test_ddl_behind_a_comment_is_seen_in_the_log(db: MariaDB) -> None:
+    db.run(*SHOP)
+    settings = read_uri(db.uri)
+    with Session(settings) as session:
+        facts = look_at(session, settings)
+        start = log_end(session)[:2]
+        db.run("INSERT INTO shop.orders VALUES (1, 'a')")
+        middle = log_end(session)[:2]
+        db.run("/* made by a tool */ ALTER TABLE shop.orders ADD COLUMN more int")
+        end = log_end(session)[:2]
+
+    assert not defines(settings, facts, start, middle)
+    assert defines(settings, facts, start, end)
 
 
 def test_a_transaction_is_its_net_effect_at_one_timestamp(db: MariaDB) -> None:

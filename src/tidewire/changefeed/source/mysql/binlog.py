@@ -26,6 +26,7 @@ from tidewire.changefeed.source.mysql.position import Schemas, State
 from tidewire.changefeed.source.mysql.server import ServerInfo
 from tidewire.changefeed.source.mysql.stored_values import decoder
 from tidewire.changefeed.source.mysql.uri import Settings
+from tidewire.ddl.lex import lex
 from tidewire.errors import ChangefeedError
 from tidewire.model import TableName
 
@@ -312,10 +313,12 @@ def events_between(
     file, goal = start[0], (log_number(end[0]), end[1])
     try:
         for event in binlog.events():
-            yield event
             if isinstance(event, Rotate):
                 file = event.file
-            if isinstance(event, Query | Commit | Prepared | Idle) and (log_number(file), event.end) >= goal:
+            at = (log_number(file), event.end) if isinstance(event, Query | Commit | Prepared | Idle) else None
+            if at is None or at <= goal:  # a place can be after events that are left out, such as those of a new file
+                yield event
+            if at is not None and at >= goal:
                 return
     finally:
         binlog.close()
@@ -325,7 +328,7 @@ def defines(settings: Settings, info: ServerInfo, start: tuple[str, int], end: t
     """Does the log have a DDL statement between two positions?"""
     found = events_between(settings, info, start, end)
     with closing(found):
-        return any(isinstance(each, Query) and each.text.split(None, 1)[0].upper() in _DEFINING for each in found)
+        return any(isinstance(each, Query) and lex(each.text)[0].word in _DEFINING for each in found)
 
 
 _DEFINING = frozenset({"CREATE", "DROP", "ALTER", "RENAME", "TRUNCATE", "SET"})

@@ -141,7 +141,10 @@ def log_end(session: Session) -> tuple[str, int, str]:
 
 
 def state_now(session: Session, settings: Settings, info: ServerInfo, wanted: Wanted, after: int) -> State:
-    """The end of the log and the tables now, without reading rows; timestamps continue after ``after``."""
+    """The end of the log and the tables now, without reading rows; timestamps continue after ``after`` and the clock.
+
+    So what comes is later than all that came before, also in the counts of a reader that began earlier in this second.
+    """
     names = table_names(session, wanted)
     file, position, gtid = log_end(session)
     tables = {name: text for name in names if (text := definition(session, name)) is not None}
@@ -150,7 +153,8 @@ def state_now(session: Session, settings: Settings, info: ServerInfo, wanted: Wa
         raise TableChanged
     if info.server.mariadb:
         gtid = _mariadb_gtid(session, file, position)
-    return State(file, position, gtid, after, schemas_of(session, info, tables, after))
+    first = max(after, at_millisecond(clock_ms(session)))
+    return State(file, position, gtid, first, schemas_of(session, info, tables, first))
 
 
 def check_calm(session: Session, settings: Settings, info: ServerInfo, start: tuple[str, int]) -> None:
@@ -166,7 +170,8 @@ def check_calm(session: Session, settings: Settings, info: ServerInfo, start: tu
 
 _DEFINING = """
     SELECT 1 FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO REGEXP
-    '^[[:space:]]*(SET[[:space:]]+STATEMENT.*)?(CREATE|DROP|ALTER|RENAME|TRUNCATE|OPTIMIZE|REPAIR)[[:space:]]'
+    '^([[:space:]]|/[*]+[^!*][^*]*[*]+/|/[*]![0-9]*)*(SET[[:space:]]+STATEMENT.*)?'
+    '(CREATE|DROP|ALTER|RENAME|TRUNCATE|OPTIMIZE|REPAIR)[[:space:]]'
 """
 
 
