@@ -29,7 +29,7 @@ from tidewire.load.dumpling import read_dump
 from tidewire.model import TableName, Watermark
 from tidewire.spark.apply import Mode, current_rows
 from tidewire.spark.job import Job
-from tidewire.spark.ledger import ask, await_answer, ledger_of, requests
+from tidewire.spark.ledger import ask, await_answer, leave, ledger_of, requests
 from tidewire.spark.load.run import Asked, ask_replacement, replace_tables
 from tidewire.spark.loop import Point
 from tidewire.spark.publications import Publications
@@ -165,6 +165,24 @@ def test_a_replacement_that_is_taken_back_leaves_nothing(spark: SparkSession, tm
     assert (answer.ok, answer.lines) == (False, ("it was taken back",))
     assert len(assert_all_published_is_right(spark, tmp_path)) == 1
     assert_nothing_is_left(spark, tmp_path)
+
+
+def test_a_driver_that_dies_while_it_takes_a_replacement_back_leaves_that_to_the_next(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    send(tmp_path)
+    target, folder = tmp_path / "target", dump_folder(tmp_path, SEED11_TS)
+    place, ledger = open_target(spark, str(target), "iceberg"), ledger_of(str(target))
+    found = ask_replacement(spark, place, Job(""), source_of(folder, SEED11_TS, SESSIONS))
+    ledger.delete([entry.name for entry in ledger.list("loads", recursive=True)])
+    cancel = leave(ledger, "cancel", {"request": found.request})
+    go_on(spark, tmp_path)
+
+    answers = [await_answer(ledger, request) for request in (found.request, cancel.id)]
+    assert [(answer.ok, answer.lines) for answer in answers if answer is not None] == [
+        (False, ("it was taken back",)),
+        (True, (f"{found.request} is taken back",)),
+    ]
 
 
 KILLER = Path(__file__).parents[1] / "killed_replace.py"

@@ -33,7 +33,7 @@ from tidewire.spark.execution import Execution
 from tidewire.spark.job import Job
 from tidewire.spark.ledger import RULES, Answer, KeptRules, Ledger, Request
 from tidewire.spark.legacy import legacy_rules
-from tidewire.spark.load.replace import Replacement, clean_finished
+from tidewire.spark.load.replace import Replacement, clean_finished, requested
 from tidewire.spark.maintain import Every, Maintained, MaintenanceSettings, TableUpkeep, Upkeep, maintain, upkeep_line
 from tidewire.spark.patience import Patience
 from tidewire.spark.report import Observer, PassReport, Point, Silent, describe, report_of
@@ -382,7 +382,7 @@ class Loop:
         wanted = next((each for each in self._ledger.requests() if each.id == request), None)
         if wanted is None:
             raise SyncError(f"there is no request {request}: it was answered before, see tidewire requests ls")
-        if wanted.verb == REPLACE:
+        if wanted.verb == REPLACE and requested(self.storage, wanted) is not None:  # else a driver died right here
             found = self._replacement(wanted)
             if found.is_filling():
                 return None
