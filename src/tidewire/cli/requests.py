@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 @click.group()
 def requests() -> None:
-    """Show and cancel what the sync of a target was asked for: to replace tables, to retry or release holds.
+    """Show and cancel requests to a sync.
+
+    A sync can be asked to replace tables, and to retry or release holds.
 
     \b
     Example:

@@ -19,6 +19,7 @@ from tidewire.errors import Fenced, StepImpossible
 from tidewire.model import Column, TableName, TableSchema
 from tidewire.spark.apply import Applier, Mode, Outcome
 from tidewire.spark.apply import run as running
+from tidewire.spark.apply.execute import UnfinishedStep
 from tidewire.spark.apply.run import predecessors
 from tidewire.spark.targets import CommitTag, Target, iceberg_swap
 from tidewire.spark.targets.iceberg_catalog import IcebergCatalog
@@ -202,7 +203,8 @@ def test_a_driver_that_was_replaced_begins_no_further_step(target: Target) -> No
 def test_steps_that_run_are_waited_for_when_another_one_fails(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     began, failed, ended = threading.Event(), threading.Event(), []
 
-    def execute(step: Drop, *_: object) -> Outcome:
+    def work_of(step: Drop, *_: object) -> UnfinishedStep:
+        yield from ()
         if step.name == A:
             began.wait()
             failed.set()
@@ -212,7 +214,7 @@ def test_steps_that_run_are_waited_for_when_another_one_fails(target: Target, mo
         ended.append(step.name)
         return Outcome()
 
-    monkeypatch.setattr(running, "execute", execute)
+    monkeypatch.setattr(running, "work_of", work_of)
     applier = Applier(target, workers=2)
     with pytest.raises(OSError, match="the catalog is not there"):
         run(applier, [Drop(A, 1), Drop(B, 1), Drop(C, 1), Drop(B, 2)])

@@ -97,7 +97,7 @@ class Write(NamedTuple):
 
 Result = TypeVar("Result")
 
-Work: TypeAlias = Generator[Write, str | None, Outcome]
+UnfinishedStep: TypeAlias = Generator[Write, str | None, Outcome]
 """A step that is being done. It yields what it has to commit, and gets the version that this made, or its error."""
 
 
@@ -105,7 +105,7 @@ Work: TypeAlias = Generator[Write, str | None, Outcome]
 class Waiting:
     """A step whose commit of rows is begun, and waits for those of other steps."""
 
-    work: Work
+    work: UnfinishedStep
     begun: Begun
 
 
@@ -158,7 +158,7 @@ def execute(
 
 def work_of(
     step: Step, target: Target, tag: CommitTag, mode: Mode, settings: ApplySettings, known: Mapping[TableName, str]
-) -> Work:
+) -> UnfinishedStep:
     """The same, with every commit of rows left to the caller."""
     reason = check(step, mode, settings.policy)
     if reason is not None:
@@ -174,7 +174,7 @@ def work_of(
 
 
 def go_on(
-    work: Work,
+    work: UnfinishedStep,
     write: Callable[[TableName, FileChange, CommitTag], str | Begun],
     answer: str | Exception | None = None,
 ) -> Outcome | Waiting:
@@ -237,7 +237,7 @@ def _rows(merge: Merge) -> int:
     return sum(each.file.rows for each in merge.slices)
 
 
-def _merge(step: Merge, context: _Context) -> Work:
+def _merge(step: Merge, context: _Context) -> UnfinishedStep:
     target, merge = context.target, _plain(step)
     found = target.find(merge.table.name, context.tag.step)
     if found is not None:
@@ -263,7 +263,7 @@ def _refuse_changed(table: StoredTable, merge: Merge, context: _Context) -> None
             raise ColumnError(f"there is no column {field_.name} in {merge.table.name}: {GONE}")
 
 
-def _fill(step: Fill, context: _Context) -> Work:
+def _fill(step: Fill, context: _Context) -> UnfinishedStep:
     """The rows of each staged file make files of their own: the table is empty, so there is nothing to find."""
     target, merge = context.target, _plain(step.merge)
     found = target.find(merge.table.name, context.tag.step)
@@ -420,7 +420,7 @@ def _alter(step: Alter, context: _Context) -> Outcome:
     return Outcome(alter(step, context.target, context.tag, context.layout, policy, rewrite), True)
 
 
-def _append_rejects(step: SetAside, context: _Context) -> Work:
+def _append_rejects(step: SetAside, context: _Context) -> UnfinishedStep:
     target = context.target
     found = target.find(REJECTS, context.tag.step)
     if found is not None:
@@ -441,7 +441,7 @@ def _append_rejects(step: SetAside, context: _Context) -> Work:
     return Outcome(version, True)
 
 
-_STEPS: Mapping[type, Callable[[Any, _Context], Outcome | Work]] = {
+_STEPS: Mapping[type, Callable[[Any, _Context], Outcome | UnfinishedStep]] = {
     Merge: _merge,
     Fill: _fill,
     Create: _create,

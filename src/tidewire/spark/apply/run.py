@@ -16,7 +16,15 @@ from typing import Final
 
 from tidewire.errors import Fenced, Retry, StepImpossible
 from tidewire.model import TableName
-from tidewire.spark.apply.execute import ApplySettings, Outcome, Waiting, Work, go_on, invalid_changes, work_of
+from tidewire.spark.apply.execute import (
+    ApplySettings,
+    Outcome,
+    UnfinishedStep,
+    Waiting,
+    go_on,
+    invalid_changes,
+    work_of,
+)
 from tidewire.spark.apply.layout import Mode
 from tidewire.spark.targets import CommitTag, Target
 from tidewire.spark.targets.commits import Together
@@ -93,7 +101,7 @@ class Applier:
         return self.resume(work, alone=isinstance(step, Fill))
 
     def resume(
-        self, work: Work, answer: str | Exception | None = None, *, alone: bool = False
+        self, work: UnfinishedStep, answer: str | Exception | None = None, *, alone: bool = False
     ) -> Future[Outcome | Waiting]:
         """Go on with a step, given what became of its commit. ``alone``: its next commits wait for no other step."""
         write = self._target.write if alone or self.together is None else self.together.begin
