@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from pyiceberg.catalog import load_catalog
 
 from integration.servers import CACHE, Jars, free_port, jdk, running
 from tidewire.spark.jars import fetch
@@ -25,6 +26,14 @@ SERVER = Jars(
     ),
     "178b7b36144dd7209cdb2b582db2b585284ed70ce43f39bc1e40a565fae4ef23",
 )
+
+
+def drop_tables(uri: str) -> None:
+    """Drop all tables of a catalog."""
+    names = load_catalog("rest", type="rest", uri=uri)
+    for namespace in names.list_namespaces():
+        for name in names.list_tables(namespace):
+            names.drop_table(name)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 import tidewire.spark as tw
-from integration.rest_catalog import rest_catalog
+from integration.rest_catalog import drop_tables, rest_catalog
 from object_stores import Answer, Request, http_server, send
 from scripted import OPTIONS, Script, table
 from spark.test_ledger_windows import EXPECTED, WINDOWS, Death, Dies, rows, script
@@ -57,10 +57,7 @@ def rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def server(rest: str) -> str:
     """The URI of a REST catalog, without the tables of tests before."""
-    names = load_catalog("rest", type="rest", uri=rest)
-    for namespace in names.list_namespaces():
-        for name in names.list_tables(namespace):
-            names.drop_table(name)
+    drop_tables(rest)
     return rest
 
 

@@ -22,7 +22,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from pyiceberg.catalog import load_catalog
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
@@ -32,7 +31,7 @@ from integration.hdfs import Trouble, hdfs, in_trouble
 from integration.kafka import Cluster, kafka
 from integration.kafka_topics import created, send_lines
 from integration.postgres import postgres
-from integration.rest_catalog import rest_catalog
+from integration.rest_catalog import drop_tables, rest_catalog
 from object_stores import BUCKET, S3, Answer, Request, http_server, s3_server, send, strict_glue
 from scripted import OPTIONS
 from spark.test_ledger_windows import EXPECTED, WINDOWS, Death, Dies, rows, script
@@ -70,10 +69,7 @@ def rest(store: S3) -> Iterator[str]:
 @pytest.fixture
 def server(rest: str) -> str:
     """The URI of a REST catalog, without the tables of tests before."""
-    names = load_catalog("rest", type="rest", uri=rest)
-    for namespace in names.list_namespaces():
-        for name in names.list_tables(namespace):
-            names.drop_table(name)
+    drop_tables(rest)
     return rest
 
 

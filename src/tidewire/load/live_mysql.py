@@ -113,7 +113,8 @@ class MysqlLoad(LiveLoad):
 def _last_ts(settings: Settings, facts: ServerInfo, start: tuple[str, int], end: tuple[str, int]) -> int:
     """The ts of the last transaction between two places of the log, if all before them are in earlier seconds.
 
-    It is never later than the transaction's ts in a topic; 0 if there is none, or if it cannot be told.
+    It is never later than the transaction's ts in a topic. Returns 0 if no transaction was
+    logged, or if its ts cannot be told.
     """
     dialect = Dialect(facts.server.mariadb, lambda name: None, lambda name: False)
     follower = Follower(State(*start, gtid="", ts=0, schemas=Schemas({}, {})), facts.server, dialect)

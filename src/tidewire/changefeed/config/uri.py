@@ -120,7 +120,7 @@ class SinkURI:
 
     @property
     def topic(self) -> str:
-        """The default topic, empty if there is none; for topics in files it is the last part of the path."""
+        """The default topic: the last part of the path for topics in files, empty if the URI names no topic."""
         if self.kind is SinkKind.FILE_TOPIC:
             return self._file_path.rstrip("/").rpartition("/")[2]
         return self.path.strip("/") if self.kind.has_topics else ""

@@ -102,7 +102,7 @@ class SchemaVersions:
         self._known: dict[str, _KnownVersion] = {}
 
     def of(self, change: RowChange) -> int:
-        """The version that a row belongs to; writes its schema file if there is none."""
+        """Return the version that a row belongs to, and write its schema file if the file does not exist."""
         own_id = change.table_id if change.partitioned else change.table.table_id
         folder = self._layout.schema_folder(change.table.name, own_id)
         known = self._known.get(folder)

@@ -50,7 +50,7 @@ class Begun:
 Answer: TypeAlias = str | TidewireError | None
 """What became of one of several commits that were sent at once: the version that it made, or why its table refused it.
 
-``None`` if its table is as it was, so that it can be sent again.
+``None`` if the table has not changed, so that the commit can be sent again.
 """
 
 
